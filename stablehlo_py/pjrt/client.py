@@ -11,6 +11,7 @@ import ctypes
 import math
 import traceback
 from collections.abc import Callable, Sequence
+from importlib.metadata import version as installed
 
 import numpy as np
 
@@ -37,15 +38,15 @@ from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, vie
 from stablehlo_py.pjrt.compiler_options import options_of
 from stablehlo_py.pjrt.executable import Executable
 from stablehlo_py.pjrt.ffi import adopt
-from stablehlo_py.pjrt.layouts import check_layouts
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.serialized import deserialize, serialize
 from stablehlo_py.pjrt.shardings import Shardings
+from stablehlo_py.pjrt.signature import MEMORY_KINDS, check_layouts, memory_kinds
 from stablehlo_py.pjrt.tokens import tokens_as_arrays
+from stablehlo_py.runtime.cache import key_of
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 
-KIND = "device"
 # PJRT_Buffer_Type, from 1 on, by StableHLO's names.
 _TYPES = (
     *("i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f16", "f32", "f64", "bf16", "complex<f32>"),
@@ -74,11 +75,13 @@ class Client:
         self._texts = Memory()
         text, numbers = self._texts.text, self._texts.numbers
         self.target = target
-        self._memories: list[int] = []
+        self._memory_devices: dict[int, int] = {}  # the number of the device that has a memory, by its address
         self._named: tuple[int, int] | None = None
         self.devices = [self._device(number) for number in range(count)]
         self._device_numbers = {address: number for number, address in enumerate(self.devices)}
-        name, version = text(PLATFORM), text(f"stablehlo-py on {get_backend(target).describe(Options())}")
+        # JAX's cache of compilations takes the version for what tells compilers and machines apart.
+        key = key_of(get_backend(target).describe(Options()))[:16]
+        name, version = text(PLATFORM), text(f"stablehlo-py {installed('stablehlo-py')} for {target}, key {key}")
         self.address = self.blocks.new(
             "client",
             self,
@@ -88,23 +91,14 @@ class Client:
             version_size=version[1],
             devices=numbers(self.devices),
             num_devices=count,
-            memories=numbers(self._memories),
-            num_memories=count,
+            memories=numbers([*self._memory_devices]),
+            num_memories=len(self._memory_devices),
         )
 
     def _device(self, number: int) -> int:
         text, numbers = self._texts.text, self._texts.numbers
-        kind, memory_kind = text("cpu"), text(KIND)
-        shown, memory_shown = text(f"ShloDevice(id={number})"), text(f"ShloMemory(id={number})")
-        memory = self.blocks.new(
-            "memory",
-            None,
-            id=number,
-            kind=memory_kind[0],
-            kind_size=memory_kind[1],
-            text=memory_shown[0],
-            text_size=memory_shown[1],
-        )
+        kind, shown = text("cpu"), text(f"ShloDevice(id={number})")
+        memories = [self._memory(number, each) for each in range(len(MEMORY_KINDS))]
         device = self.blocks.new(
             "device",
             None,
@@ -113,13 +107,29 @@ class Client:
             kind_size=kind[1],
             text=shown[0],
             text_size=shown[1],
-            memories=numbers([memory]),
-            memory=memory,
+            memories=numbers(memories),
+            num_memories=len(memories),
+            memory=memories[0],
             queue=self.blocks.queue(),
         )
-        self.blocks.set_field("memory", memory, "devices", numbers([device]))
-        self._memories.append(memory)
+        for memory in memories:
+            self.blocks.set_field("memory", memory, "devices", numbers([device]))
+            self._memory_devices[memory] = number
         return device
+
+    def _memory(self, device: int, kind: int) -> int:
+        number, name = device * len(MEMORY_KINDS) + kind, self._texts.text(MEMORY_KINDS[kind])
+        shown = self._texts.text(f"ShloMemory(id={number}, kind={MEMORY_KINDS[kind]})")
+        return self.blocks.new(
+            "memory",
+            None,
+            id=number,
+            kind=name[0],
+            kind_size=name[1],
+            kind_id=kind,
+            text=shown[0],
+            text_size=shown[1],
+        )
 
     # --- functions of the API -----------------------------------------------------------------------------------------
 
@@ -211,17 +221,21 @@ class Client:
         else:
             made = compile_program(source, target=self.target, options=wanted)
             shardings = Shardings()
-        arguments.executable = self._executable(made, options, shardings)
+        kinds = memory_kinds(given) or (0,) * len(made.outputs)
+        arguments.executable = self._executable(made, options, shardings, kinds)
 
-    def _executable(self, program: CompiledProgram, options: CompileOptions, shardings: Shardings) -> int:
+    def _executable(
+        self, program: CompiledProgram, options: CompileOptions, shardings: Shardings, kinds: tuple[int, ...]
+    ) -> int:
         code = get_backend(program.backend).load(program)
         outputs = program.outputs
         shapes = [tuple(size or 0 for size in spec.shape) for spec in outputs]
         memory = Memory()
         devices = options.assigned
-        kind, assignment = memory.text(KIND), memory.text(device_assignment(devices, options.replicas))
+        assignment = memory.text(device_assignment(devices, options.replicas))
+        names = [memory.text(MEMORY_KINDS[kind]) for kind in kinds]
         name, print_ = memory.text("main"), memory.text(program.digest.hex())
-        owner = Executable(program, code, options, shardings, memory, dict(program.donations))
+        owner = Executable(program, code, options, shardings, kinds, memory, dict(program.donations))
         types = [_NUMBERS[element_name(spec.dtype)] for spec in outputs]
         return self.blocks.new(
             "executable",
@@ -235,11 +249,11 @@ class Client:
             num_outputs=len(outputs),
             code_bytes=sum(map(len, program.objects)),
             types=memory.numbers(types, 4),
-            plan=plan_of(program, code, types, memory, self.blocks.code),
+            plan=plan_of(program, code, types, kinds, memory, self.blocks.code),
             dims=memory.numbers([size for shape in shapes for size in shape]),
             ranks=memory.numbers([len(shape) for shape in shapes]),
-            kinds=memory.numbers([kind[0]] * len(outputs)),
-            kind_sizes=memory.numbers([kind[1]] * len(outputs)),
+            kinds=memory.numbers([address for address, _ in names]),
+            kind_sizes=memory.numbers([size for _, size in names]),
             assignment=assignment[0],
             assignment_size=assignment[1],
             fingerprint=print_[0],
@@ -296,7 +310,7 @@ class Client:
                 "the program calls functions of Python that other processes do not have",
                 remedy="call them by a name: jax.ffi.ffi_call in the model, register_custom_call where it runs",
             )
-        content = serialize(program, executable.options, executable.shardings)
+        content = serialize(program, executable.options, executable.shardings, executable.kinds)
         arguments.content, arguments.size = memory.text(content)
         arguments.handle, arguments.deleter = self.blocks.new("bytes", memory), self.blocks.release
 
@@ -344,7 +358,7 @@ class Client:
             for device, (_, made, _), row in zip(
                 devices, calls, _numbers(arguments.outputs, len(devices)), strict=True
             ):
-                self._hand_out(executable.program, made, device, row)
+                self._hand_out(executable, made, device, row)
         if arguments.events:
             _write(arguments.events, [self.blocks.done] * len(devices))
 
@@ -374,11 +388,12 @@ class Client:
             results.append(inputs[source])
         return inputs, results, spent
 
-    def _hand_out(self, program: CompiledProgram, results: Sequence[Storage], device: int, row: int) -> None:
+    def _hand_out(self, executable: Executable, results: Sequence[Storage], device: int, row: int) -> None:
         """Write the handles of new arrays on a device to the addresses from `row` on."""
+        memories = _numbers(self.blocks.field("device", self.devices[device], "memories"), len(MEMORY_KINDS))
         made = [
-            self._buffer(storage, spec.dtype, [size or 0 for size in spec.shape], device)
-            for storage, spec in zip(results, program.outputs, strict=True)
+            self._buffer(storage, spec.dtype, [size or 0 for size in spec.shape], device, memories[kind])
+            for storage, spec, kind in zip(results, executable.program.outputs, executable.kinds, strict=True)
         ]
         _write(row, made)
 
@@ -405,10 +420,15 @@ class Client:
         ctypes.memmove(made.address, storage.address, size)
         return made
 
-    def _buffer(self, storage: Storage, dtype: np.dtype, shape: Sequence[int], device: int) -> int:
-        """A buffer that takes over the memory."""
+    def _buffer(
+        self, storage: Storage, dtype: np.dtype, shape: Sequence[int], device: int, memory: int | None = None
+    ) -> int:
+        """A buffer that takes over the memory; of the device's default kind, where `memory` is None."""
         number = _NUMBERS[element_name(dtype)]
-        return self.blocks.buffer(storage, number, shape, dtype.itemsize, self.devices[device])
+        made = self.blocks.buffer(storage, number, shape, dtype.itemsize, self.devices[device])
+        if memory is not None:
+            self.blocks.set_field("buffer", made, "memory", memory)
+        return made
 
     def _array(self, handle: int) -> np.ndarray:
         """The elements of a buffer, when they are there."""
@@ -428,14 +448,15 @@ class Client:
                 strides = tuple((ctypes.c_int64 * arguments.num_strides).from_address(arguments.strides))
             np.copyto(view(storage.address, shape, dtype, None), view(arguments.data, shape, dtype, strides))
         arguments.done = self.blocks.done
-        device = self._device_numbers[arguments.device] if arguments.device else self._memories.index(arguments.memory)
-        arguments.buffer = self._buffer(storage, dtype, shape, device)
+        memory = arguments.memory
+        device = self._memory_devices[memory] if memory else self._device_numbers[arguments.device]
+        arguments.buffer = self._buffer(storage, dtype, shape, device, memory)
 
-    def _copy_to(self, handle: int, device: int) -> int:
+    def _copy_to(self, handle: int, device: int, memory: int | None = None) -> int:
         array = self._array(handle)
         storage = self.blocks.storage(array.nbytes)
         ctypes.memmove(storage.address, self._live(handle).address, array.nbytes)
-        return self._buffer(storage, array.dtype, array.shape, device)
+        return self._buffer(storage, array.dtype, array.shape, device, memory)
 
     def _copy_to_device(self, address: int) -> None:
         arguments = structure("Buffer_CopyToDevice").from_address(address)
@@ -443,7 +464,8 @@ class Client:
 
     def _copy_to_memory(self, address: int) -> None:
         arguments = structure("Buffer_CopyToMemory").from_address(address)
-        arguments.result = self._copy_to(arguments.buffer, self._memories.index(arguments.memory))
+        memory = arguments.memory
+        arguments.result = self._copy_to(arguments.buffer, self._memory_devices[memory], memory)
 
     def _to_host(self, address: int) -> None:
         arguments = structure("Buffer_ToHostBuffer").from_address(address)

@@ -19,6 +19,7 @@ class Executable:
     code: Code
     options: CompileOptions
     shardings: Shardings
+    kinds: tuple[int, ...]  # of the memory of each result: a number of MEMORY_KINDS
     memory: Memory  # that its block refers to
     donated: dict[int, int] = field(default_factory=dict)  # output -> input
     text: bytes | None = None  # as JAX may ask for it

@@ -400,7 +400,10 @@ def _results(state: int) -> Native:
             f.get(PTR, result, RESULT["dims"]),
             f.get(I64, result, RESULT["bytes"]),
         ]
-        f.store(f.call("buffer_new", [*values, f.device, storage, f.event], PTR), row, index)
+        buffer = f.call("buffer_new", [*values, f.device, storage, f.event], PTR)
+        memories = f.field(f.device, "device", "memories", PTR)
+        f.set_field(f.load(I64, memories, f.get(I64, result, RESULT["memory"])), buffer, "buffer", "memory")
+        f.store(buffer, row, index)
 
     each(f, number, make)
     f.ret()

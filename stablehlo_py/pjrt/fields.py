@@ -24,8 +24,8 @@ def _words(start: int, names: str) -> dict[str, int]:
 FIELDS: dict[str, dict[str, int]] = {
     "error": _words(16, "message size code"),
     "client": _words(16, "name name_size version version_size devices num_devices memories num_memories"),
-    "device": _words(16, "id kind kind_size text text_size memories memory queue"),
-    "memory": _words(16, "id kind kind_size text text_size devices"),
+    "device": _words(16, "id kind kind_size text text_size memories num_memories memory queue"),
+    "memory": _words(16, "id kind kind_size kind_id text text_size devices"),
     "executable": _words(
         16,
         "name name_size devices num_outputs code_bytes types dims ranks kinds kind_sizes fingerprint fingerprint_size "
@@ -44,7 +44,7 @@ DIMENSIONS = FIELDS["buffer"]["lock"] + 8  # of a buffer, behind it
 STORAGE_BYTES = 64  # the elements follow
 EVENT_BYTES = ERROR_BYTES = 40
 MOST_DIMENSIONS = 64
-_I32 = ("id", "code", "type", "deleted", "lock", "over")  # fields of 32 bits; the others have 64
+_I32 = ("id", "kind_id", "code", "type", "deleted", "lock", "over")  # fields of 32 bits; the others have 64
 
 
 def is_short(field: str) -> bool:
@@ -63,7 +63,8 @@ PLAN = _words(
     "events parallel_for parallel_context interrupt inline donates",
 )
 PLAN_BYTES = 8 * len(PLAN)
-RESULT = _words(0, "type rank dims bytes donated")  # `donated`: the number of the argument, or -1
+# `donated`: the number of the argument, or -1; `memory`: the kind of memory, as a number.
+RESULT = _words(0, "type rank dims bytes donated memory")
 RESULT_BYTES = 8 * len(RESULT)
 
 # One call: `owner` is the executable, which it refers to while it is queued (else 0); `scratch` a storage. Behind

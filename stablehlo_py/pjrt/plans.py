@@ -23,9 +23,17 @@ _pools: dict[int, ThreadPool] = {}
 _never = calloc(64)  # a block that ends no loop
 
 
-def plan_of(program: CompiledProgram, code: Code, types: Sequence[int], memory: Memory, functions: NativeCode) -> int:
+def plan_of(
+    program: CompiledProgram,
+    code: Code,
+    types: Sequence[int],
+    kinds: Sequence[int],
+    memory: Memory,
+    functions: NativeCode,
+) -> int:
     """The address of the PLAN of a program, in `memory`; 0 where its calls are not native: it calls Python, runs as
-    several processes, or not on the host. `types` are those of the results."""
+    several processes, or not on the host. `types` and `kinds` are the element types and the kinds of memory of the
+    results, as numbers."""
     sizes = [_bytes(spec) for spec in program.inputs]
     results = [_bytes(spec) for spec in program.outputs]
     largest = max([program.arena_bytes, *results], default=0)
@@ -42,6 +50,7 @@ def plan_of(program: CompiledProgram, code: Code, types: Sequence[int], memory: 
             "dims": memory.numbers(shape),
             "bytes": results[number],
             "donated": donated.get(number, -1),
+            "memory": kinds[number],
         }
         words += [values[name] for name in RESULT]
     plan = {

@@ -184,11 +184,17 @@ def _copy_to(state: int) -> Native:
     return f
 
 
-def _copied(f: Native, device: Value) -> Native:
+def _copied(f: Native, device: Value, memory: Value | None = None) -> Native:
     def then(held: Value) -> Value:
         made = f.call("copy_to", [f.get(PTR, f.args, OBJECT), held, device], PTR)
-        f.put(made, f.args, OBJECT + 16)
-        return f.if_(f.is_null(made), lambda: _python(f), f.null)[0]
+
+        def give() -> Value:
+            if memory is not None:
+                f.set_field(f.number(memory), made, "buffer", "memory")
+            f.put(made, f.args, OBJECT + 16)
+            return f.null()
+
+        return f.if_(f.is_null(made), lambda: _python(f), give)[0]
 
     _held(f, f.const(True, I1), then)
     return f
@@ -201,7 +207,8 @@ def _to_device(state: int) -> Native:
 
 def _to_memory(state: int) -> Native:
     f = Native("Buffer_CopyToMemory", state)
-    return _copied(f, _device_of(f, f.get(PTR, f.args, OBJECT + 8)))
+    memory = f.get(PTR, f.args, OBJECT + 8)
+    return _copied(f, _device_of(f, memory), memory)
 
 
 def _device_of(f: Native, memory: Value) -> Value:
@@ -241,7 +248,10 @@ def _from_host(state: int) -> Native:
             f.copy_memory(f.field(storage, "storage", "address", PTR), data, size)
             own, memory = f.get(PTR, f.args, _DEVICE), f.get(PTR, f.args, _MEMORY)
             (device,) = f.if_(f.is_null(memory), lambda: own, lambda: _device_of(f, memory))
-            f.put(f.call("buffer_new", [type_, rank, dims, size, device, storage, f.null()], PTR), f.args, _BUFFER)
+            buffer = f.call("buffer_new", [type_, rank, dims, size, device, storage, f.null()], PTR)
+            asked = f.no(f.is_null(memory))
+            f.if_(asked, lambda: f.set_field(f.number(memory), buffer, "buffer", "memory"))
+            f.put(buffer, f.args, _BUFFER)
             f.put(f.shared(DONE), f.args, _DONE)
             return f.null()
 

@@ -263,3 +263,38 @@ def test_device_assignments_are_read_as_they_are_written(device: int) -> None:
     assert CompileOptions.of(b"\x1a" + bytes([len(build)]) + build) == CompileOptions(1, 1, (device,))
     with pytest.raises(ValueError, match="early"):
         CompileOptions.of(b"\x1a\x7f")
+
+
+def test_kinds_of_memory_are_those_of_jaxs_cpu() -> None:
+    script(
+        """
+        device = jax.devices()[0]
+        assert [each.kind for each in device.addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
+        assert device.default_memory().kind == "device"
+        there = jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host")
+        here = jax.sharding.SingleDeviceSharding(device, memory_kind="device")
+        x = jax.device_put(np.arange(6.0).reshape(2, 3).T, there)
+        assert x.sharding == there and (np.asarray(x) == np.arange(6.0).reshape(2, 3).T).all()
+        assert jax.device_put(x, here).sharding == here
+
+        both = jax.jit(lambda a: (a * 2, jax.device_put(a + 1, here)), out_shardings=(there, None))
+        compiled = both.lower(x).compile()
+        for doubled, more in (compiled(x), compiled(x)):
+            assert doubled.sharding == there and more.sharding == here
+            assert (np.asarray(doubled) == 2 * np.asarray(x)).all() and (np.asarray(more) == np.asarray(x) + 1).all()
+        called = jax.jit(lambda a: jax.pure_callback(np.sin, a, a), out_shardings=there)(x)  # not native
+        np.testing.assert_allclose(called, np.sin(np.asarray(x)), 1e-6)
+        assert called.sharding == there
+        """
+    )
+
+
+def test_a_serialized_program_keeps_the_kinds_of_memory() -> None:
+    script(
+        """
+        from jax.experimental.serialize_executable import deserialize_and_load, serialize
+        there = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
+        compiled = jax.jit(lambda a: a * 2, out_shardings=there).lower(jnp.ones(3)).compile()
+        assert deserialize_and_load(*serialize(compiled))(jnp.ones(3)).sharding == there
+        """
+    )
