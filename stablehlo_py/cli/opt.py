@@ -295,10 +295,12 @@ class _Tool:
         if not start:
             from stablehlo_py.frontend.declared import check_declared
             from stablehlo_py.frontend.entry import select_entry
-            from stablehlo_py.frontend.gspmd import expand
+            from stablehlo_py.frontend.gspmd import translate
+            from stablehlo_py.frontend.shards import expand
 
             select_entry(module)
-            expand(module, check_declared(module))
+            translate(module, check_declared(module))
+            expand(module)
         result: ir.Module | str = module
         for stage in self.stages:
             with self._parts_of(stage):

@@ -64,5 +64,8 @@ MHLO_SHARDING = "mhlo.sharding"
 # The same in Shardy's syntax, a text for each result, and on arguments and results of functions; Shardy's rule of a
 # custom call. The front end writes both, what replaces ops carries them over, `drop-shardings` removes those of ops.
 SHARDING, SHARDING_RULE = "hlo.sharding", "hlo.sharding_rule"
+# How the whole value is sharded of which a custom call takes a shard, or that it puts together, in Shardy's syntax; the
+# axes that count, where not all do. The front end writes both and makes ops of the calls (frontend/shards.py).
+SHARDS, MANUAL_AXES = "hlo.shards", "hlo.manual_axes"
 # Attributes and configuration of a custom call that MHLO has and StableHLO has not. JAX writes, legalization reads.
 MHLO_ATTRIBUTES, MHLO_CONFIGURATION = "mhlo.attributes", "mhlo.backend_config"

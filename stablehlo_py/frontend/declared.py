@@ -8,6 +8,7 @@ from stablehlo_py.dialect.attributes import (
     ALIASING_OUTPUT,
     BUFFER_DONOR,
     GLOBAL_CONSTANT,
+    MANUAL_AXES,
     MESHES,
     MHLO_SHARDING,
     PARTITIONS,
@@ -16,6 +17,7 @@ from stablehlo_py.dialect.attributes import (
     RESULT_INFO,
     SHARDING,
     SHARDING_RULE,
+    SHARDS,
     WHOLE_WINDOWS,
 )
 from stablehlo_py.dialect.call_signatures import what_is_wrong
@@ -38,6 +40,10 @@ def _is_count(attribute: ir.Attribute) -> bool:
 
 
 def _are_strings(attribute: ir.Attribute) -> bool:
+    return isinstance(attribute, ir.ArrayAttr) and all(isinstance(each, ir.StringAttr) for each in attribute)
+
+
+def _are_named_strings(attribute: ir.Attribute) -> bool:
     return isinstance(attribute, ir.DictAttr) and all(isinstance(each.attr, ir.StringAttr) for each in attribute)
 
 
@@ -53,7 +59,7 @@ _OF_MODULE: _Wanted = {
     # Our own, which are there when what was loaded is written and loaded again.
     REPLICATED: _UNIT,
     WHOLE_WINDOWS: _UNIT,
-    MESHES: ("a dictionary of strings", _are_strings),
+    MESHES: ("a dictionary of strings", _are_named_strings),
 }
 _OF_ARGUMENT: _Wanted = {
     ALIASING_OUTPUT: _INTEGER,
@@ -64,7 +70,13 @@ _OF_ARGUMENT: _Wanted = {
 }
 _OF_RESULT: _Wanted = {RESULT_INFO: _STRING, SHARDING: _STRING, MHLO_SHARDING: _STRING}
 _OF_OP: _Wanted = {SHARDING: ("a list of strings", _is(ir.ArrayAttr))}
-_OF_CALL: _Wanted = {**_OF_OP, MHLO_SHARDING: _STRING, SHARDING_RULE: _STRING}
+_OF_CALL: _Wanted = {
+    **_OF_OP,
+    MHLO_SHARDING: _STRING,
+    SHARDING_RULE: _STRING,
+    SHARDS: _STRING,
+    MANUAL_AXES: ("a list of strings", _are_strings),
+}
 # Ops that stay until code is made of them: passes of ours leave attributes for each other on these.
 _ANNOTATED = frozenset(
     {

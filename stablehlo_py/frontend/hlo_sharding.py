@@ -9,15 +9,17 @@ Dimensions of the tiles behind those of the value tell devices apart that have t
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 _TILES = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))")
 _REPLICATED_TAIL = re.compile(r"[\d\])]( last_tile_dim_replicate| last_tile_dims=\{replicated\})?\}")
+_MANUAL_TAIL = re.compile(r"[\d\])] last_tile_dims=\{((?:(?:manual|replicated)(?:, ?)?)+)\}\}")
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,22 @@ def tiles_of(sharding: str) -> Tiles | None:
 class Meshes:
     """Names the meshes of a module's shardings."""
 
-    def __init__(self) -> None:
-        self.names: dict[str, str] = {}  # by text
+    def __init__(self, known: Mapping[str, str] | None = None) -> None:
+        """`known`: meshes that the module has, by name."""
+        self.names = {mesh: name for name, mesh in (known or {}).items()}  # by text
 
-    def shardy(self, sharding: str, rank: int, open_: Sequence[int] = ()) -> str:
+    def shardy(self, sharding: str, rank: int, open_: Sequence[int] = (), manual: bool = False) -> str:
         """A sharding in Shardy's syntax; as it is where Shardy cannot say it. `open_`: dimensions that may be sharded
-        further."""
+        further. `manual`: axes that are partitioned by hand are as those along which the value is replicated."""
         dimensions = [["?"] if dimension in open_ else [] for dimension in range(rank)]
         if sharding == "{replicated}":
             return self._text("#sdy.mesh<[]>", dimensions)
         tiles = tiles_of(sharding)
         match = _REPLICATED_TAIL.search(sharding)
         behind = 1 if match is not None and match[1] else 0
+        if manual and match is None:
+            match = _MANUAL_TAIL.search(sharding)
+            behind = match[1].count(",") + 1 if match is not None else 0
         if tiles is None or match is None or len(tiles.counts) != rank + behind:
             return sharding
         found = _axes(tiles)
@@ -72,7 +78,10 @@ class Meshes:
         return self._text(mesh, [[*own, *more] for own, more in zip(axes, dimensions, strict=False)])
 
     def _text(self, mesh: str, dimensions: Sequence[Sequence[str]]) -> str:
-        name = self.names.setdefault(mesh, f"mesh_{len(self.names)}" if self.names else "mesh")
+        if mesh not in self.names:
+            numbered = ("mesh" if number == 0 else f"mesh_{number}" for number in itertools.count(len(self.names)))
+            self.names[mesh] = next(name for name in numbered if name not in self.names.values())
+        name = self.names[mesh]
         return f"#sdy.sharding<@{name}, [{', '.join('{' + ', '.join(each) + '}' for each in dimensions)}]>"
 
 

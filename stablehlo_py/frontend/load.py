@@ -10,12 +10,13 @@ from stablehlo_py.boundary import expect, public
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.frontend.declared import check_declared
 from stablehlo_py.frontend.entry import check_entry, select_entry
-from stablehlo_py.frontend.gspmd import expand
+from stablehlo_py.frontend.gspmd import translate
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.frontend.jax_export import attach
 from stablehlo_py.frontend.limits import check_elements
 from stablehlo_py.frontend.nesting import check_module
 from stablehlo_py.frontend.parse import parse, parse_again, readable_names
+from stablehlo_py.frontend.shards import expand
 from stablehlo_py.frontend.source import Source, read
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir
@@ -63,11 +64,19 @@ def load(
 
 def load_source(found: Source, context: ir.Context, entry: str | None = None, isolate: bool = True) -> ir.Module:
     """What `load` does with a source that was read."""
+    module = load_marked(found, context, entry, isolate)
+    with readable_names(found):
+        expand(module)
+    return module
+
+
+def load_marked(found: Source, context: ir.Context, entry: str | None = None, isolate: bool = True) -> ir.Module:
+    """The same, but calls still mark where values become shards and whole again (frontend/shards.py)."""
     module = read_module(found, context, isolate)
     with readable_names(found):
         select_entry(module, entry, found.name)
         check_elements(module)
-        expand(module, check_declared(module))
+        translate(module, check_declared(module))
     if found.export is not None:
         attach(module, found.export)
     return module

@@ -10,7 +10,7 @@ becomes, for four partitions:
 
 Every device computes everything, on whole values, and returns its part of the results. It is correct whatever is
 between, and takes as much time and memory as one device would. What is done on shards (jax.shard_map) is done on
-shards: there values are taken apart and put together only where their shardings differ.
+shards: there values are taken apart and put together only where their shardings differ (frontend/shards.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import meshes_of, shardings_of_values
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.frontend.placement import Placement, UnknownSharding, placement_of, replicated
-from stablehlo_py.frontend.shards import Shards, without_detours
+from stablehlo_py.frontend.shards import TO_FULL, TO_SHARD, expand, marked
 from stablehlo_py.mlir import ir
 
 _REMEDY = "shard over whole axes of one mesh of all devices (NamedSharding), or put the values on one device"
@@ -40,10 +40,12 @@ class Partitioned:
 
 
 def partition(module: ir.Module) -> Partitioned:
-    """Make arguments and results of `@main` the parts that a device has. The module is loaded, and changes in place.
+    """Make arguments and results of `@main` the parts that a device has. The module was read by `load_marked`, and
+    changes in place.
 
     Raises:
-        UnsupportedError: naming every argument and result whose sharding is not known, or does not divide it.
+        UnsupportedError: naming every argument and result whose sharding is not known, or does not divide it; or as
+            `shards.expand`.
     """
     attributes = module.operation.attributes
     partitions = attributes[PARTITIONS].value if PARTITIONS in attributes else 1
@@ -54,9 +56,9 @@ def partition(module: ir.Module) -> Partitioned:
         last = terminator(block)
         meshes, problems = meshes_of(module), list[Problem]()
 
-        def placed(name: str, values: Sequence[ir.Value], what: str) -> tuple[Placement, ...]:
-            found = []
-            for number, text in enumerate(shardings_of_values(main, name, len(values))):
+        def placed(name: str, values: Sequence[ir.Value], what: str) -> tuple[list[str], list[Placement]]:
+            texts, found = shardings_of_values(main, name, len(values)), list[Placement]()
+            for number, text in enumerate(texts):
                 rank = values[number].type.rank if isinstance(values[number].type, ir.RankedTensorType) else 0
                 placement = replicated(rank, partitions)
                 try:
@@ -66,26 +68,26 @@ def partition(module: ir.Module) -> Partitioned:
                     where = describe(values[number].location)
                     problems.append(Problem(f"{what} {number}: {error}", where, remedy=_REMEDY))
                 found.append(placement)
-            return tuple(found)
+            return texts, found
 
-        arguments = placed("arg_attrs", list(block.arguments), "argument")
-        results = placed("res_attrs", list(last.operands), "result")
+        in_texts, arguments = placed("arg_attrs", list(block.arguments), "argument")
+        out_texts, results = placed("res_attrs", list(last.operands), "result")
         if problems:
             raise UnsupportedError("the program is sharded in a way that is not known", problems=problems)
-        shards = Shards(ir, partitions)
         with ir.InsertionPoint.at_block_begin(block):
-            for argument, placement in zip(block.arguments, arguments, strict=True):
+            for argument, text, placement in zip(block.arguments, in_texts, arguments, strict=True):
                 if placement.is_split:
-                    _take_part(argument, placement, shards)
+                    _take_part(argument, text, placement)
         with ir.InsertionPoint(last):
-            for number, placement in enumerate(results):
+            for number, (text, placement) in enumerate(zip(out_texts, results, strict=True)):
                 if placement.is_split:
-                    last.operands[number] = shards.own(last.operands[number], placement.groups, placement.sums)
-        without_detours(module, partitions)
+                    whole = last.operands[number]
+                    last.operands[number] = marked(ir, TO_SHARD, whole, _part_of(whole.type, placement), text)
+        expand(module)
         _sign(main, block, last)
         if REPLICATED in attributes:
             del attributes[REPLICATED]
-    return Partitioned(arguments, results)
+    return Partitioned(tuple(arguments), tuple(results))
 
 
 def _require_whole_parts(type_: ir.Type, placement: Placement) -> None:
@@ -94,13 +96,17 @@ def _require_whole_parts(type_: ir.Type, placement: Placement) -> None:
             raise UnknownSharding(f"{count} devices do not divide dimension {dimension} of {type_}")
 
 
-def _take_part(argument: ir.BlockArgument, placement: Placement, shards: Shards) -> None:
+def _part_of(type_: ir.Type, placement: Placement) -> ir.Type:
+    sizes = [size // count for size, count in zip(type_.shape, placement.counts, strict=True)]
+    return ir.RankedTensorType.get(sizes, type_.element_type)
+
+
+def _take_part(argument: ir.BlockArgument, text: str, placement: Placement) -> None:
     """Let an argument be a part, and all that uses it use the whole value."""
-    uses = list(argument.uses)
-    sizes = [size // count for size, count in zip(argument.type.shape, placement.counts, strict=True)]
-    argument.set_type(ir.RankedTensorType.get(sizes, argument.type.element_type))
+    uses, type_ = list(argument.uses), argument.type
+    argument.set_type(_part_of(type_, placement))
     if uses:
-        whole = shards.whole(argument, placement.groups, placement.sums)
+        whole = marked(ir, TO_FULL, argument, type_, text)
         for use in uses:
             use.owner.operands[use.operand_number] = whole
 

@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from stablehlo_py.dialect.sharding_text import Axis, Mesh, read_mesh, read_sharding
-from stablehlo_py.frontend.shards import groups_along
 
 
 class UnknownSharding(Exception):
@@ -26,7 +25,7 @@ class Placement:
 
     Attributes:
         groups: for every dimension, rows of devices that differ along it only, in the order of their parts.
-        sums: rows of devices whose parts are to be added up.
+        sums: rows of devices whose parts are to be added up. Rows are sorted by their first devices.
         tiles: the devices, in the shape of the parts, and two dimensions more: those that have the same part, and those
             that have summands of it.
     """
@@ -41,9 +40,24 @@ class Placement:
         return any(rows.shape[1] > 1 for rows in (*self.groups, self.sums))
 
     @property
+    def has_summands(self) -> bool:
+        """Whether parts are to be added up."""
+        return self.sums.shape[1] > 1
+
+    @property
     def counts(self) -> tuple[int, ...]:
         """How many parts there are along every dimension."""
         return tuple(rows.shape[1] for rows in self.groups)
+
+    def without(self, other: Placement) -> Placement:
+        """What of this placement another one does not have: along which dimensions, and in which summands, values are
+        split otherwise. `tiles` stay."""
+        alone = np.arange(self.tiles.size).reshape(-1, 1)
+        *groups, sums = (
+            alone if np.array_equal(mine, its) else mine
+            for mine, its in zip((*self.groups, self.sums), (*other.groups, other.sums), strict=True)
+        )
+        return replace(self, groups=tuple(groups), sums=sums)
 
 
 def replicated(rank: int, partitions: int) -> Placement:
@@ -82,14 +96,25 @@ def placement_of(
             f"the mesh of the sharding {sharding} has {len(devices)} devices up to number {max(devices)}, "
             f"and the module is for {partitions} partitions"
         )
-    factors, places = _factors(mesh, [axis for axes in (*split, unreduced) for axis in axes])
+    axes = [axis for each in (*split, unreduced) for axis in each]
+    factors, places = _factors(mesh, axes)
+    if len(set(axes)) != len(axes) or not places.keys() >= set(axes) or math.prod(factors) != len(devices):
+        raise UnknownSharding(f"the axes of the sharding {sharding} are not those of its mesh")
     devices = devices.reshape(factors)
     *along, summed = ([place for axis in axes for place in places[axis]] for axes in (*split, unreduced))
     taken = [place for each in along for place in each]
     rest = [place for place in range(len(factors)) if place not in taken + summed]
     counts = [math.prod(factors[place] for place in each) for each in (*along, rest, summed)]
     tiles = devices.transpose([*taken, *rest, *summed]).reshape(counts)
-    return Placement(tuple(groups_along(devices, each) for each in along), groups_along(devices, summed), tiles)
+    return Placement(tuple(_groups_along(devices, each) for each in along), _groups_along(devices, summed), tiles)
+
+
+def _groups_along(devices: np.ndarray, dimensions: Sequence[int]) -> np.ndarray:
+    """Rows of the devices of a mesh that differ along some of its dimensions only, in their order."""
+    fixed = [dimension for dimension in range(devices.ndim) if dimension not in dimensions]
+    width = math.prod(devices.shape[dimension] for dimension in dimensions)
+    rows = devices.transpose([*fixed, *dimensions]).reshape(-1, width)
+    return rows[np.argsort(rows[:, 0])]
 
 
 def _factors(mesh: Mesh, axes: list[Axis]) -> tuple[list[int], dict[Axis, list[int]]]:

@@ -11,8 +11,9 @@ stripped, and it is handed over as bytes (objects of the two copies never meet).
                                                                           {hlo.sharding = ["..."]}
 
 They say where values live, not what they are, so the program computes the same without them. Two ops hold more:
-`sdy.manual_computation` (jax.shard_map) states what one device of many does; its body is inlined, between ops that take
-each process its shards and put results together (`manual`), and the program is for a grid of processes.
+`sdy.manual_computation` (jax.shard_map) states what one device of many does; its body is inlined, between marks where
+values become shards and whole again (`shards`), and the program is for a grid of processes, which all run it on whole
+arrays.
 `sdy.named_computation` is a call, and inlined.
 """
 
@@ -32,7 +33,7 @@ from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import declare_meshes
 from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.frontend.diagnostics import load_error
-from stablehlo_py.frontend.manual import ManualComputation
+from stablehlo_py.frontend.shards import TO_FULL, TO_SHARD, marked
 from stablehlo_py.frontend.source import Format, Source
 from stablehlo_py.frontend.text import parse_text
 from stablehlo_py.mlir import heard, ir, message_of, stablehlo
@@ -229,18 +230,30 @@ class _Stripper:
             )
 
     def _inline(self, op: Any) -> None:
-        split = op.name == "sdy.manual_computation" and self._is_split(op)
-        computation = ManualComputation(self.ir, self.sdy, op, self.meshes, self._partitions) if split else None
-        block = op.regions[0].blocks[0]
-        operands = computation.shards() if computation else list(op.operands)
+        manual = op.name == "sdy.manual_computation" and self._is_split(op)
+        block, operands = op.regions[0].blocks[0], list(op.operands)
+        if manual:
+            operands = self._marked(op, TO_SHARD, operands, [each.type for each in block.arguments], "in_shardings")
         values = inline_block(block, operands, op)
-        if computation:
-            values = computation.whole(values)
-            for value, sharding in zip(values, computation.result_shardings, strict=True):
-                if not isinstance(value.owner, self.ir.Block) and value.owner.name == "stablehlo.all_gather":
-                    value.owner.attributes[SHARDING] = self._texts([sharding])
+        if manual:
+            values = self._marked(op, TO_FULL, values, [each.type for each in op.results], "out_shardings")
         replace_op(op, values)
-        self.manual = self.manual or split
+        self.manual = self.manual or manual
+
+    def _marked(self, op: Any, target: str, values: Sequence[Any], types: Sequence[Any], name: str) -> list[Any]:
+        """Values that go in or out of a computation on shards, marked before it."""
+        axes = [str(axis).strip('"') for axis in self.sdy.ManualAxesAttr(op.attributes["manual_axes"])]
+        shardings = self.sdy.TensorShardingPerValueAttr(op.attributes[name]).shardings
+        self.dialects.add("stablehlo")
+        self.sharded, made = True, []
+        with op.location, self.ir.InsertionPoint(op):
+            for value, type_, sharding in zip(values, types, shardings, strict=True):
+                if isinstance(type_, self.ir.RankedTensorType):
+                    value = marked(self.ir, target, value, type_, str(sharding), axes)
+                    if target == TO_FULL:
+                        value.owner.attributes[SHARDING] = self._texts([sharding])
+                made.append(value)
+        return made
 
     def _is_split(self, op: Any) -> bool:
         for name in ("in_shardings", "out_shardings"):

@@ -29,8 +29,9 @@ from stablehlo_py.errors import (
     ShloError,
     UnsupportedError,
 )
+from stablehlo_py.frontend.shards import expand
 from stablehlo_py.handlers import is_bound_here
-from stablehlo_py.mlir import stablehlo
+from stablehlo_py.mlir import ir, stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt import analysis, grid
 from stablehlo_py.pjrt.api import PLATFORM, structure
@@ -219,6 +220,8 @@ class Client:
         if options.processes > 1:
             made, shardings = grid.compile_for(source, self.target, options, wanted)
         else:
+            if isinstance(source, ir.Module):
+                expand(source)
             made = compile_program(source, target=self.target, options=wanted)
             shardings = Shardings()
         kinds = memory_kinds(given) or (0,) * len(made.outputs)

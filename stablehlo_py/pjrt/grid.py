@@ -12,11 +12,14 @@ from stablehlo_py.api import compile_program
 from stablehlo_py.backends.base import GridCode
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.sharding import is_sharded, shardings_of_values
 from stablehlo_py.dialect.sharding_text import leaves_open
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.frontend.load import load
+from stablehlo_py.frontend.load import load_marked
 from stablehlo_py.frontend.partition import partition
+from stablehlo_py.frontend.shards import expand
+from stablehlo_py.frontend.source import read
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.propagate_shardings import PropagateShardings
@@ -39,7 +42,7 @@ def compile_for(
         UnsupportedError: a sharding is not known, or the program talks to the host while it runs. Otherwise as
             `stablehlo_py.compile`.
     """
-    module = source if isinstance(source, ir.Module) else load(source, isolate=False)
+    module = source if isinstance(source, ir.Module) else load_marked(read(source), make_context(), isolate=False)
     choose_result_shardings(module, target)
     made = partition(module)
     grid = replace(wanted, num_replicas=options.replicas, num_partitions=options.partitions)
@@ -61,6 +64,7 @@ def choose_result_shardings(module: ir.Module, target: str) -> None:
         return
     with module.context, ir.Location.unknown():
         copy = ir.Module.parse(bytecode(module))
+        expand(copy)
         run_stages(copy, "", "hlo", target=target)
         PropagateShardings().run(copy)
         described = main_function(copy).operation.attributes["res_attrs"]

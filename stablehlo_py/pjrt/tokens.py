@@ -6,8 +6,10 @@ The compiler drops them, for a program runs as a whole; but JAX passes arrays in
 from __future__ import annotations
 
 from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.edit import terminator
-from stablehlo_py.frontend.load import load
+from stablehlo_py.frontend.load import load_marked
+from stablehlo_py.frontend.source import read
 from stablehlo_py.mlir import ir, stablehlo
 
 # What a program with tokens in its signature holds: an attribute of those by which JAX orders effects, or ops that make
@@ -16,10 +18,11 @@ _MARKS = (b"jax.token", b"create_token", b"after_all")
 
 
 def tokens_as_arrays(source: bytes) -> bytes | ir.Module:
-    """A program that takes and returns `tensor<0xi1>` for tokens; the source where it has none."""
+    """A program that takes and returns `tensor<0xi1>` for tokens, as `load_marked` reads it; the source where it has
+    none."""
     if not any(mark in source for mark in _MARKS):
         return source
-    module = load(source, isolate=False)
+    module = load_marked(read(source), make_context(), isolate=False)
     with module.context:
         _rewrite(main_function(module))
     return module

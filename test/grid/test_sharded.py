@@ -150,8 +150,8 @@ def test_tiles_as_gspmd_writes_them(devices: str) -> None:
     ("back", "reason"),
     [
         ("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "does not make tensor<4x3xf32> of tensor<8x6xf32>"),
-        ("{devices=[4,2]<=[8]}", "is not one of rank 2 over 4 partitions"),
-        ("{manual}", "has no tiles"),
+        ("{devices=[4,2]<=[8]}", "has 8 devices up to number 7, and the module is for 4 partitions"),
+        ("{manual}", "the sharding {manual} is not known"),
     ],
 )
 def test_tiles_that_do_not_fit_are_refused(back: str, reason: str) -> None:

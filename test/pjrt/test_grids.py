@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from stablehlo_py.api import compile_program
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import LoadError
+from stablehlo_py.frontend.load import load_marked
+from stablehlo_py.frontend.partition import partition
 from stablehlo_py.frontend.placement import UnknownSharding, placement_of
+from stablehlo_py.frontend.source import read
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.serialized import deserialize, serialize
 from stablehlo_py.pjrt.shardings import Shardings
@@ -218,6 +222,27 @@ def test_summands_of_values_are_added_up() -> None:
     )
 
 
+def test_summands_that_are_passed_on_stay_as_they_are() -> None:
+    on_devices(
+        """
+        explicit = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+        jax.set_mesh(explicit)
+        x = jax.device_put(np.arange(8, dtype=np.float32), P())
+        def passed(into, out_of):
+            return jax.jit(jax.shard_map(lambda a: a, in_specs=into, out_specs=out_of, check_vma=False))
+        summands = passed(P(), P(unreduced={"x"}))(x)
+        assert summands.sharding.spec == P(None, unreduced={"x"})
+        for shard in summands.addressable_shards:
+            assert (np.asarray(shard.data) == x).all()
+        back = passed(P(unreduced={"x"}), P())(summands)
+        for shard in back.addressable_shards:
+            assert (np.asarray(shard.data) == x).all()
+        both = jax.jit(lambda a: passed(P(unreduced={"x"}), P())(passed(P(), P(unreduced={"x"}))(a)))(x)
+        assert (both == x).all()
+        """
+    )
+
+
 def test_many_threads_run_programs_on_all_devices() -> None:
     on_devices(
         """
@@ -279,6 +304,32 @@ def test_what_a_program_says_of_itself() -> None:
     )
 
 
+@pytest.mark.parametrize(("result", "moves"), [('[{"x"}, {}]', False), ('[{}, {"x"}]', True)])
+def test_shards_that_are_passed_on_are_not_moved(result: str, moves: bool) -> None:
+    rows, mesh = '<@m, [{"x"}, {}]>', 'sdy.mesh @m = <["x"=2, "y"=4]>'
+    text = f"""module attributes {{mhlo.num_partitions = 8 : i32}} {{
+      {mesh}
+      func.func public @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding{rows}}})
+          -> (tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@m, {result}>}}) {{
+        %0 = func.call @mapped(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+        return %0 : tensor<8x8xf32>
+      }}
+      func.func private @mapped(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {{
+        %0 = sdy.manual_computation(%a) in_shardings=[{rows}] out_shardings=[{rows}] manual_axes={{"x", "y"}}
+            (%b: tensor<4x8xf32>) {{
+          %1 = stablehlo.add %b, %b : tensor<4x8xf32>
+          sdy.return %1 : tensor<4x8xf32>
+        }} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+        return %0 : tensor<8x8xf32>
+      }}
+    }}
+    """
+    module = load_marked(read(text), make_context())
+    partition(module)
+    made = str(module)
+    assert "tensor<4x8xf32>" in made.splitlines()[1] and ("all_gather" in made) == moves == ("dynamic_slice" in made)
+
+
 # --- texts and tables -------------------------------------------------------------------------------------------------
 
 MESHES = {
@@ -321,6 +372,9 @@ def test_shardings_are_devices_along_dimensions(text: str, partitions: int, tile
         ('#sdy.sharding<@l, [{"x"}, {}]>', "8 partitions"),
         ("#sdy.sharding<@one, [{}, {}]>", "of one device"),
         ("{maximal device=0}", "not known"),
+        ('#sdy.sharding<@m, [{"z"}, {}]>', "not those of its mesh"),
+        ('#sdy.sharding<@m, [{"x"}, {"x"}]>', "not those of its mesh"),
+        ('#sdy.sharding<@m, [{"y":(1)3}, {}]>', "not those of its mesh"),
     ],
 )
 def test_shardings_that_split_nothing_are_refused(text: str, message: str) -> None:
