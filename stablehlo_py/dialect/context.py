@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from stablehlo_py.dialect.ops import Hlo
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
@@ -37,31 +38,44 @@ def make_context() -> ir.Context:
 class _Kept:
     """A context, how many programs it has served, and how many bytes their sources had."""
 
-    context: ir.Context
+    context: Any
     programs: int = 0
     seen: int = 0
 
 
 # A context keeps every attribute, type and location that it has seen: it serves so many programs, of so many bytes.
 _PROGRAMS, _BYTES = 100, 1 << 18
-_IDLE = 4  # contexts that nobody uses, at most
-_idle: list[_Kept] = []
+_IDLE = 4  # contexts of a pool that nobody uses, at most
 
 
-@contextmanager
-def lent_context(size: int) -> Iterator[ir.Context]:
-    """A context like that of `make_context` for one program, whose source has so many bytes: one that earlier programs
-    have used, where there is one. At the end of the block nothing may refer to the program's IR any more.
+class ContextPool:
+    """Contexts that `make` makes, each of which serves some programs one after the other. Thread-safe."""
 
-    Thread-safe: nobody else has the context meanwhile. After an exception it is not kept: its traceback may refer to
-    IR.
-    """
-    try:
-        kept = _idle.pop()
-    except IndexError:
-        kept = _Kept(make_context())
-    yield kept.context
-    kept.programs += 1
-    kept.seen += size
-    if kept.programs < _PROGRAMS and kept.seen < _BYTES and len(_idle) < _IDLE:
-        _idle.append(kept)
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._idle: list[_Kept] = []
+
+    @contextmanager
+    def lent(self, size: int) -> Iterator[Any]:
+        """A context for one program, whose source has so many bytes: one that earlier programs have used, where there
+        is one. At the end of the block nothing may refer to the program's IR any more.
+
+        Nobody else has the context meanwhile. After an exception it is not kept: its traceback may refer to IR.
+        """
+        try:
+            kept = self._idle.pop()
+        except IndexError:
+            kept = _Kept(self._make())
+        yield kept.context
+        kept.programs += 1
+        kept.seen += size
+        if kept.programs < _PROGRAMS and kept.seen < _BYTES and len(self._idle) < _IDLE:
+            self._idle.append(kept)
+
+
+_pool = ContextPool(make_context)
+
+
+def lent_context(size: int) -> AbstractContextManager[ir.Context]:
+    """A context like that of `make_context`, for one program: see `ContextPool.lent`."""
+    return _pool.lent(size)

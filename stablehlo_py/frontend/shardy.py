@@ -28,6 +28,7 @@ from types import ModuleType
 from typing import Any
 
 from stablehlo_py.dialect.attributes import PARTITIONS, REPLICATED, SHARDING, SHARDING_RULE
+from stablehlo_py.dialect.context import ContextPool
 from stablehlo_py.dialect.edit import inline_block, replace_op
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import declare_meshes
@@ -92,9 +93,17 @@ def strip(source: Source) -> tuple[Source, Stripped]:
     on shards that `manual` does not know.
     """
     jaxlib_ir, dialects = _import_jaxlib(source)
-    module = _parse(source, jaxlib_ir, dialects)
+    with _pool.lent(len(source.data)) as context:
+        # In a function of its own: no module is left when the context goes to another program.
+        return _strip_in(context, source, jaxlib_ir, dialects)
+
+
+def _strip_in(
+    context: Any, source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]
+) -> tuple[Source, Stripped]:
+    module = _parse(source, context, jaxlib_ir, dialects)
     stripper = _Stripper(jaxlib_ir, dialects["sdy"])
-    with module.context:
+    with context:
         stripper.run(module)
     return _serialize(source, module, stripper, dialects), Stripped(stripper.meshes, stripper.manual, stripper.sharded)
 
@@ -102,20 +111,31 @@ def strip(source: Source) -> tuple[Source, Stripped]:
 def _import_jaxlib(source: Source) -> tuple[Any, dict[str, ModuleType]]:
     try:
         from jaxlib.mlir import ir as jaxlib_ir
-        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-        from jaxlib.mlir.dialects import chlo, mhlo, sdy
-        from jaxlib.mlir.dialects import stablehlo as jaxlib_stablehlo
+
+        return jaxlib_ir, _dialects()
     except ImportError as error:
         raise LoadError(
             "the module carries Shardy annotations, and jaxlib, which reads them, is not installed",
             location=source.name,
             remedy=_MISSING,
         ) from error
-    return jaxlib_ir, {"chlo": chlo, "mhlo": mhlo, "sdy": sdy, "stablehlo": jaxlib_stablehlo, "upstream": _jax_mlir_ext}
 
 
-def _parse(source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> Any:
+def _dialects() -> dict[str, ModuleType]:
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import chlo, mhlo, sdy
+    from jaxlib.mlir.dialects import stablehlo as jaxlib_stablehlo
+
+    return {"chlo": chlo, "mhlo": mhlo, "sdy": sdy, "stablehlo": jaxlib_stablehlo, "upstream": _jax_mlir_ext}
+
+
+def _make_context() -> Any:
+    """A context of jaxlib's, which takes 8 ms."""
+    from jaxlib.mlir import ir as jaxlib_ir
+
+    dialects = _dialects()
     context = jaxlib_ir.Context()
+    context.enable_multithreading(False)
     registry = jaxlib_ir.DialectRegistry()
     dialects["upstream"].register_dialects(registry)  # func among them
     context.append_dialect_registry(registry)
@@ -123,6 +143,13 @@ def _parse(source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> A
     for name in ("sdy", "stablehlo", "chlo"):
         dialects[name].register_dialect(context)
     dialects["mhlo"].register_mhlo_dialect(context)
+    return context
+
+
+_pool = ContextPool(_make_context)
+
+
+def _parse(source: Source, context: Any, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> Any:
     with heard(context, _Heard.copy) as collected:
         try:
             if source.format is Format.ARTIFACT:
