@@ -98,9 +98,7 @@ def strip(source: Source) -> tuple[Source, Stripped]:
         return _strip_in(context, source, jaxlib_ir, dialects)
 
 
-def _strip_in(
-    context: Any, source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]
-) -> tuple[Source, Stripped]:
+def _strip_in(context: Any, source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> tuple[Source, Stripped]:
     module = _parse(source, context, jaxlib_ir, dialects)
     stripper = _Stripper(jaxlib_ir, dialects["sdy"])
     with context:

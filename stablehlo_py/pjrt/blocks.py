@@ -27,6 +27,8 @@ from stablehlo_py.pjrt.fields import (
     FREE,
     HANDLES,
     ITEM_SIZES,
+    LAYOUT_BYTES,
+    LAYOUTS,
     MISSING,
     MOST_DIMENSIONS,
     NEXT,
@@ -37,6 +39,7 @@ from stablehlo_py.pjrt.fields import (
     is_short,
     job_places,
 )
+from stablehlo_py.pjrt.layouts import layout_text
 from stablehlo_py.pjrt.native import native_functions
 from stablehlo_py.runtime.memory import require
 
@@ -183,6 +186,10 @@ class Blocks:
         self._set(FAILED_BETWEEN, self._texts.text("' failed: ")[0])
         self._set(ITEM_SIZES, self._texts.numbers(item_sizes))
         self._set(DESCENDING, self._texts.numbers(range(MOST_DIMENSIONS - 1, -1, -1)))
+        for rank in range(MOST_DIMENSIONS + 1):
+            text, size = self._texts.text(layout_text(rank))
+            self.set_field("layout", self.layout(rank), "text", text)
+            self.set_field("layout", self.layout(rank), "text_size", size)
         copy = {"entry": self.code.address("copy_entry"), "num_inputs": 1, "num_outputs": 1, **job_places(1, 1, 0)}
         for name, value in copy.items():
             self._set(COPY + PLAN[name], value)
@@ -213,6 +220,10 @@ class Blocks:
         """How many buffers, storages and events there are, and objects that Python keeps."""
         self.sweep()
         return int(_cell(self.state + HANDLES).value) + len(self._objects)
+
+    def layout(self, rank: int) -> int:
+        """The row-major layout of a rank."""
+        return self.state + LAYOUTS + LAYOUT_BYTES * rank
 
     def new(self, kind: str, owner: object, /, *, references: int = 1, **fields: int) -> int:
         """A block of a kind, with these fields; `owner` is kept until it is freed."""

@@ -30,7 +30,7 @@ FIELDS: dict[str, dict[str, int]] = {
         16,
         "name name_size devices num_outputs code_bytes types dims ranks kinds kind_sizes fingerprint fingerprint_size "
         "deleted assignment assignment_size plan replicas partitions num_devices num_parameters parameter_shardings "
-        "parameter_sharding_sizes output_shardings output_sharding_sizes",
+        "parameter_sharding_sizes output_shardings output_sharding_sizes parameter_layouts output_layouts",
     ),
     # `external`: references of who uses the memory without the API; then it stays although the buffer is deleted.
     "buffer": _words(16, "type dims rank bytes device memory data deleted minor_to_major storage event external lock"),
@@ -38,6 +38,8 @@ FIELDS: dict[str, dict[str, int]] = {
     "storage": _words(16, "address size start read_only"),
     # `waiters`: who is to be called, CLOSED when the event is over. `over` is slept on.
     "event": _words(16, "waiters over error"),
+    # A row of the table of layouts. Nobody counts references to it.
+    "layout": _words(16, "text text_size"),
 }
 CLOSED = 1
 DIMENSIONS = FIELDS["buffer"]["lock"] + 8  # of a buffer, behind it
@@ -115,4 +117,7 @@ PYTHON = {name: 64 + 8 * number for number, name in enumerate(NATIVE_FIRST)}
 FORKED, STOPPED, HANDLES, CALLING, COPY = 128, 132, 192, 256, 320
 POOL_LOCK, POOL_COUNT, POOL_BYTES, POOL = 512, 520, 528, 544
 POOL_ENTRIES = 256
-STATE_BYTES = POOL + 16 * POOL_ENTRIES
+# Behind the pool is the table of layouts: what a layout of JAX's says of arrays in row-major order, for each rank.
+LAYOUTS = POOL + 16 * POOL_ENTRIES
+LAYOUT_BYTES = 32
+STATE_BYTES = LAYOUTS + LAYOUT_BYTES * (MOST_DIMENSIONS + 1)

@@ -14,7 +14,7 @@ from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import baseline_target
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, ScalarType, Value
-from stablehlo_py.pjrt import events, execution, memory, queue, transfers
+from stablehlo_py.pjrt import events, execution, layouts, memory, queue, transfers
 from stablehlo_py.pjrt.code import OBJECT, Native
 from stablehlo_py.pjrt.fields import FREE, MISSING
 
@@ -68,6 +68,9 @@ _READS: dict[str, tuple[str, str]] = {
         "p:num_parameters p:parameter_shardings p:parameter_sharding_sizes",
     ),
     "Executable_OutputShardings": ("executable", "p:num_outputs p:output_shardings p:output_sharding_sizes"),
+    "Executable_ParameterLayouts": ("executable", "p:num_parameters p:parameter_layouts"),
+    "Executable_OutputLayouts": ("executable", "p:num_outputs p:output_layouts"),
+    "Layout_Serialize": ("layout", "p:text p:text_size p:0 p:nothing"),
     "Buffer_ElementType": ("buffer", "i:type"),
     "Buffer_Dimensions": ("buffer", "p:dims p:rank"),
     "Buffer_UnpaddedDimensions": ("buffer", "p:dims p:rank"),
@@ -83,8 +86,8 @@ _READS: dict[str, tuple[str, str]] = {
     "Buffer_OpaqueDeviceMemoryDataPointer": ("buffer", "p:data"),
     "Device_GetAttributes": ("device", "p:0 p:0 p:0 p:nothing"),
 }
-# What does nothing, and is right so: clients are for ever.
-_NOTHING = ("Plugin_Initialize", "Client_Destroy", "TopologyDescription_Destroy")
+# What does nothing, and is right so: clients and layouts are for ever.
+_NOTHING = ("Plugin_Initialize", "Client_Destroy", "TopologyDescription_Destroy", "Layout_Destroy")
 _DESTROYING = ("Executable_Destroy", "LoadedExecutable_Destroy")
 _TYPES = {"p": (I64, 8), "i": (I32, 4), "b": (I8, 1)}
 
@@ -96,7 +99,7 @@ def native_functions(state: int) -> tuple[NativeCode, list[str]]:
     functions += [_nothing(name, state) for name in (*_NOTHING, "nothing")]
     functions += [_destroy(name, state) for name in _DESTROYING]
     functions += [_get_executable(state), _missing(state), _take(state), _release(state)]
-    for part in (memory, events, execution, queue, transfers):
+    for part in (memory, events, execution, layouts, queue, transfers):
         functions += part.functions(state)
     threads = pool.library_functions(baseline_target())
     code = NativeCode([compile_units([Unit.of(*functions, *threads)])])

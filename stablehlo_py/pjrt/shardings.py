@@ -28,7 +28,7 @@ class Shardings:
 
     def fields(self, memory: Memory) -> dict[str, int]:
         """The fields of an executable's block; the texts live in `memory`."""
-        found = {"num_parameters": len(self.parameters)}
+        found = {}
         for name, shardings in (("parameter", self.parameters), ("output", self.outputs)):
             texts = [memory.text(sharding) for sharding in shardings]
             if texts:

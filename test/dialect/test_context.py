@@ -10,6 +10,7 @@ import pytest
 import stablehlo_py as shlo
 from stablehlo_py.dialect import context
 from stablehlo_py.dialect.context import lent_context
+from stablehlo_py.frontend import shardy
 from stablehlo_py.mlir import ir
 
 OPTIONS = shlo.Options(cache_dir=None, isolate=False)
@@ -17,7 +18,7 @@ OPTIONS = shlo.Options(cache_dir=None, isolate=False)
 
 @pytest.fixture(autouse=True)
 def _none_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context, "_idle", [])
+    monkeypatch.setattr(context._pool, "_idle", [])
 
 
 def scaled(size: int, factor: float) -> str:
@@ -56,17 +57,34 @@ def test_it_is_given_up_after_a_large_program() -> None:
 def test_it_is_given_up_after_an_exception() -> None:
     with pytest.raises(shlo.LoadError):
         shlo.compile("func.func @main() { nonsense }", options=OPTIONS)
-    assert context._idle == []
+    assert context._pool._idle == []
 
 
 def test_compiling_gives_contexts_back() -> None:
     shlo.compile(scaled(3, 2.0), options=OPTIONS)
-    (kept,) = context._idle
+    (kept,) = context._pool._idle
     before = ir.Context._get_live_count()
     for size in range(4, 8):
         shlo.compile(scaled(size, 2.0), options=OPTIONS)
-    assert [each.context for each in context._idle] == [kept.context]
+    assert [each.context for each in context._pool._idle] == [kept.context]
     assert ir.Context._get_live_count() == before
+
+
+def test_jaxlibs_contexts_serve_several_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shardy._pool, "_idle", [])
+    made = []
+    monkeypatch.setattr(shardy._pool, "_make", lambda: made.append(shardy._make_context()) or made[-1])
+    for size in (3, 4, 5):
+        type_ = f"tensor<{size}xf32>"
+        text = "sdy.mesh @mesh = <[]>\n" + scaled(size, 2.0).replace(
+            f"%x: {type_}", f"%x: {type_} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}]>}}", 1
+        )
+        np.testing.assert_array_equal(shlo.compile(text, options=OPTIONS)(np.ones(size, np.float32))[0], 2)
+    (only,) = made
+    assert only._get_live_module_count() == 0
+    with pytest.raises(shlo.LoadError):
+        shlo.compile("sdy.mesh @mesh = nonsense\n", options=OPTIONS)
+    assert shardy._pool._idle == []
 
 
 def test_the_module_of_a_caller_stays_as_it_is() -> None:
@@ -97,4 +115,4 @@ def test_threads_compile_at_once() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert len(context._idle) <= context._IDLE
+    assert len(context._pool._idle) <= context._IDLE

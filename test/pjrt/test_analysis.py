@@ -97,6 +97,9 @@ def test_layouts() -> None:
     script(
         """
         from jax.experimental.layout import Format, Layout
+        from stablehlo_py.pjrt import analysis
+        asked = []
+        analysis.text = asked.append  # of which JAX would make HLO, only to see the layouts
         here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
         x = np.arange(6, dtype=np.float32).reshape(2, 3)
         for layout in (Layout((0, 1)), Layout.AUTO):
@@ -111,6 +114,17 @@ def test_layouts() -> None:
         else:
             raise AssertionError("another layout was taken")
         assert jnp.asarray(x).format.layout.major_to_minor == (0, 1)
+        client = jax.devices()[0].client
+        for rank in (0, 1, 5):
+            assert str(client.get_default_layout(np.dtype("f4"), (2,) * rank, jax.devices()[0])) == (
+                "{" + ",".join(map(str, reversed(range(rank)))) + "}")
+        try:
+            client.get_default_layout(np.dtype("f4"), (1,) * 65, jax.devices()[0])
+        except jax.errors.JaxRuntimeError as error:
+            assert "does not implement" in str(error)
+        else:
+            raise AssertionError("a rank that no array has")
+        assert asked == []
         """
     )
 
