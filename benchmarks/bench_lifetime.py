@@ -332,7 +332,7 @@ def resident(pid: int | str = "self") -> float:
 
 def alive() -> dict[str, int]:
     """How many of our objects there are."""
-    counts = {"contexts": ir.Context._get_live_count() - len(context._idle), "code": 0, "executables": 0}
+    counts = {"contexts": ir.Context._get_live_count() - len(context._pool._idle), "code": 0, "executables": 0}
     for each in gc.get_objects():
         if isinstance(each, weakref.ProxyTypes):
             continue
