@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
-PLATFORM = "shlo"  # what JAX calls the platform
 MAJOR, MINOR = 0, 94
 
 _TYPES = {
@@ -72,6 +71,8 @@ _ARGUMENTS = {
     "LoadedExecutable_Execute": "executable:p options:p arguments:p num_devices:z num_arguments:z outputs:p events:p "
     "device:p",
     "LoadedExecutable_Delete": "executable:p",
+    "Device_MemoryStats": "device:p bytes_in_use:l peak_bytes_in_use:l peak_bytes_in_use_is_set:b num_allocs:l "
+    "num_allocs_is_set:b largest_alloc_size:l largest_alloc_size_is_set:b bytes_limit:l bytes_limit_is_set:b",
     "Executable_GetCostAnalysis": "executable:p count:z properties:p",
     "Executable_OptimizedProgram": "executable:p program:p",
     "Executable_GetCompiledMemoryStats": "executable:p code:l arguments:l results:l aliases:l workspace:l host_code:l "

@@ -58,10 +58,14 @@ _CALLS: dict[str, tuple[type | None, tuple[type, ...], bool]] = {
     "buffer_hold": (_ADDRESS, (_ADDRESS,), False),
     "buffer_spend": (_ADDRESS, (_ADDRESS,), False),
     "error_drop": (None, (_ADDRESS,), False),
+    "event_new": (_ADDRESS, (_NUMBER,), False),
+    "event_refer": (None, (_ADDRESS,), False),
+    "event_drop": (None, (_ADDRESS,), False),
     "event_await": (_ADDRESS, (_ADDRESS,), True),
+    "event_complete": (None, (_ADDRESS, _ADDRESS), True),  # it calls who waits
     "queue_drain": (None, (_ADDRESS,), True),
 }
-_INT64_LIST, _FLOAT = 2, 3  # PJRT_NamedValue_Type
+_STRING, _INT64, _INT64_LIST, _FLOAT = range(4)  # PJRT_NamedValue_Type
 _FOREVER = 1 << 60  # references that nobody gives back
 
 FORKED_TEXT = (
@@ -103,15 +107,19 @@ class Memory:
         self._kept.append(buffer)
         return ctypes.addressof(buffer), len(encoded)
 
-    def named(self, values: Mapping[str, Sequence[int] | float]) -> tuple[int, int]:
-        """The address of PJRT_NamedValues, and how many: lists of numbers, and floats."""
+    def named(self, values: Mapping[str, str | int | float | Sequence[int]]) -> tuple[int, int]:
+        """The address of PJRT_NamedValues, and how many: texts, numbers and lists of numbers."""
         kind = structure("NamedValue")
         array = (kind * len(values))()
         self._kept.append(array)
         for place, (name, value) in zip(array, values.items(), strict=True):
             place.struct_size = ctypes.sizeof(kind)
             place.name, place.name_size = self.text(name)
-            if isinstance(value, float):
+            if isinstance(value, str):
+                place.type, (place.value, place.value_size) = _STRING, self.text(value)
+            elif isinstance(value, int):
+                place.type, place.value, place.value_size = _INT64, value, 1
+            elif isinstance(value, float):
                 place.type, place.value_size = _FLOAT, 1
                 ctypes.c_float.from_address(ctypes.addressof(place) + kind.value.offset).value = value
             else:
@@ -269,28 +277,44 @@ class Blocks:
             )
         return Storage(self, block)
 
-    def buffer(self, storage: Storage, type_: int, shape: Sequence[int], item_size: int, device: int) -> int:
-        """A buffer on a device (its address), which takes over the memory."""
+    def storage_of(self, owner: object, address: int) -> Storage:
+        """Memory that is not native code's; `owner` is kept as long as somebody uses it."""
+        return Storage(self, self.new("storage", owner, address=address))
+
+    def event(self) -> int:
+        """An event that is not over, with one reference."""
+        return int(self.call["event_new"](1))
+
+    def wait(self, event: int) -> None:
+        """Return when an event is over. Raises PlatformError: what it stands for has failed."""
+        self._raise(self.call["event_await"](event))
+
+    def buffer(
+        self, storage: Storage, type_: int, shape: Sequence[int], item_size: int, device: int, event: int = 0
+    ) -> int:
+        """A buffer on a device (its address), which takes over the memory and the event."""
         dims = (ctypes.c_int64 * max(1, len(shape)))(*shape)
         size = math.prod(shape) * item_size
-        arguments = (type_, len(shape), ctypes.addressof(dims), size, device, storage.release(), None)
+        arguments = (type_, len(shape), ctypes.addressof(dims), size, device, storage.release(), event or None)
         return int(self.call["buffer_new"](*arguments))
 
-    def hold(self, buffer: int) -> Storage | None:
-        """The memory of a buffer, when its elements are there; None: it is deleted. Raises PlatformError: the
-        computation that was to make them failed."""
+    def held(self, buffer: int) -> Storage | None:
+        """The memory of a buffer; None: it is deleted."""
         held = self.call["buffer_hold"](buffer)
-        if not held:
-            return None
-        storage = Storage(self, held)
-        event = self.field("buffer", buffer, "event")
-        if event:
-            self._raise(self.call["event_await"](event))
+        return Storage(self, held) if held else None
+
+    def hold(self, buffer: int) -> Storage | None:
+        """As `held`, when its elements are there. Raises PlatformError: what was to compute them has failed."""
+        storage, event = self.held(buffer), self.field("buffer", buffer, "event")
+        if storage is not None and event:
+            self.wait(event)
         return storage
 
-    def spend(self, buffer: int) -> None:
-        """Delete a buffer."""
-        self.call["storage_drop"](self.call["buffer_spend"](buffer))
+    def spend(self, buffer: int) -> bool:
+        """Delete a buffer, and whether it was not deleted before."""
+        storage = self.call["buffer_spend"](buffer)
+        self.call["storage_drop"](storage)
+        return storage is not None
 
     def _raise(self, error: int | None) -> None:
         """Raise an error of the API, if it is one; takes over the reference to it."""

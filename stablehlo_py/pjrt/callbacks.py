@@ -2,14 +2,15 @@
 
 JAX's own lowering is for its own platforms: it passes such a function beside the program, for C++ to call, and runs it
 on the platform "cpu", which a process with JAX_PLATFORMS=shlo does not have. Here each function becomes a target of
-custom calls (stablehlo_py/handlers.py), bound as long as JAX keeps the executable, and its arrays are this platform's.
+custom calls (stablehlo_py/handlers.py), bound as long as JAX keeps the executable. Its arrays are the platform's; those
+of a GPU's platform are the processor's, where the process has a platform for that.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from jax._src import callback, checkify, config, core, debugging, dtypes, effect
 from jax._src.interpreters import mlir
 
 from stablehlo_py.handlers import Handler, bind_here
+from stablehlo_py.pjrt.platforms import HOST
 from stablehlo_py.runtime.callbacks import python_handler
 
 _logger = logging.getLogger(__name__)
@@ -38,19 +40,24 @@ def register(platform: str, backend: str) -> None:
     for primitive, rule in rules.items():
         # Not cacheable: a function that JAX keeps for other modules would outlive the targets of its calls.
         mlir.register_lowering(primitive, rule, platform, cacheable=False)
+    _call_all_without_cpu()
+
+
+@cache
+def _call_all_without_cpu() -> None:
     # Outside of programs JAX calls these on its platform "cpu".
-    _call_without_cpu(debugging.debug_callback_p, lambda callback, **_: callback, platform)
-    _call_without_cpu(debugging.debug_print_p, lambda ordered, partitioned, **how: _printer(**how), platform)
+    _call_without_cpu(debugging.debug_callback_p, lambda callback, **_: callback)
+    _call_without_cpu(debugging.debug_print_p, lambda ordered, partitioned, **how: _printer(**how))
 
 
-def _call_without_cpu(primitive: Any, function_of: Callable[..., _Function], platform: str) -> None:
-    """Let a primitive without results be evaluated on a platform in processes that have no platform "cpu"."""
+def _call_without_cpu(primitive: Any, function_of: Callable[..., _Function]) -> None:
+    """Let a primitive without results be evaluated on the default platform in processes that have no platform "cpu"."""
     usual = primitive.impl
 
     def evaluate(*operands: Any, **parameters: Any) -> Sequence[Any]:
         if "cpu" in xla_bridge.backends():
             return usual(*operands, **parameters)
-        return _returned(platform, function_of(**parameters), operands)
+        return _returned(jax.default_backend(), function_of(**parameters), operands)
 
     primitive.def_impl(evaluate)
 
@@ -184,7 +191,8 @@ def _called(
 
 def _returned(platform: str, function: _Function, operands: Sequence[Any]) -> Sequence[Any]:
     """What a function returns that gets arrays of JAX, as it would outside of a program."""
-    device = jax.local_devices(backend=platform)[0]
+    there = [name for name in ("cpu", HOST) if name in xla_bridge.backends()] if platform != HOST else []
+    device = jax.local_devices(backend=[*there, platform][0])[0]
     arguments = jax.device_put(list(operands), device)
     with (
         jax.default_device(device),

@@ -1,8 +1,8 @@
 """The platform behind the PJRT C API: devices, arrays, executables; the functions that Python implements.
 
-Native code answers what is asked of arrays and executables, runs programs and copies arrays (native.py). Here is what
-makes executables, and what native code leaves to Python: programs that call Python, or run on several devices, layouts
-that are not row-major, and errors. What Python does is done when a function returns.
+Native code answers what is asked of arrays and executables; on the host it runs programs and copies arrays (native.py).
+Here is what makes executables, and what native code leaves to Python: calls and copies on GPUs (places.py), programs
+that call Python, or run on several devices, layouts that are not row-major, and errors.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ctypes
 import math
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version as installed
 
 import numpy as np
@@ -34,20 +35,22 @@ from stablehlo_py.handlers import is_bound_here
 from stablehlo_py.mlir import ir, stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt import analysis, grid
-from stablehlo_py.pjrt.api import PLATFORM, structure
+from stablehlo_py.pjrt.api import structure
 from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, view
 from stablehlo_py.pjrt.compiler_options import options_of
 from stablehlo_py.pjrt.executable import Executable
 from stablehlo_py.pjrt.ffi import adopt
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
+from stablehlo_py.pjrt.places import Place
 from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.serialized import deserialize, serialize
 from stablehlo_py.pjrt.shardings import Shardings
-from stablehlo_py.pjrt.signature import MEMORY_KINDS, check_layouts, memory_kinds
+from stablehlo_py.pjrt.signature import check_layouts, memory_kinds
 from stablehlo_py.pjrt.tokens import tokens_as_arrays
 from stablehlo_py.runtime.cache import key_of
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 
+_ONLY_DURING_CALL = 0  # PJRT_HostBufferSemantics: the caller's memory may change when the call returns
 # PJRT_Buffer_Type, from 1 on, by StableHLO's names.
 _TYPES = (
     *("i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f16", "f32", "f64", "bf16", "complex<f32>"),
@@ -68,21 +71,43 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 )
 
 
-class Client:
-    """One process's devices: `count` of them, which share the processor and its memory."""
+def item_sizes() -> list[int]:
+    """Bytes of an element, by PJRT_Buffer_Type; 0: arrays have no such elements."""
+    return [0, *(ELEMENT_TYPES[name].itemsize if name in ELEMENT_TYPES else 0 for name in _TYPES)]
 
-    def __init__(self, count: int, target: str) -> None:
-        self.blocks = Blocks([0, *(ELEMENT_TYPES[name].itemsize if name in ELEMENT_TYPES else 0 for name in _TYPES)])
+
+def error_of(failure: BaseException, blocks: Blocks) -> int:
+    """A new error of the API."""
+    cause = failure.__cause__ if isinstance(failure, CallError) else None
+    coded = next((each for each in (failure, cause) if isinstance(each, PlatformError)), None)
+    if coded is not None:
+        code = coded.code
+    else:
+        code = next((code for kinds, code in _CODES if isinstance(failure, kinds)), _INTERNAL)
+    said = str(failure) if isinstance(failure, ShloError | PlatformError) else f"{type(failure).__name__}: {failure}"
+    if cause is not None and coded is None:  # a function of Python raised it
+        said += "\n" + "".join(traceback.format_exception(cause))
+    memory = Memory()
+    message, size = memory.text(said)
+    return blocks.new("error", memory, message=message, size=size, code=code)
+
+
+class Client:
+    """The devices of a platform, for whose backend (`target`) programs are compiled."""
+
+    def __init__(self, platform: str, target: str, places: Sequence[Place], blocks: Blocks) -> None:
+        self.blocks = blocks
         self._texts = Memory()
         text, numbers = self._texts.text, self._texts.numbers
-        self.target = target
+        self.platform, self.target, self._places = platform, target, places
+        self._kinds = places[0].memory_kinds
         self._memory_devices: dict[int, int] = {}  # the number of the device that has a memory, by its address
         self._named: tuple[int, int] | None = None
-        self.devices = [self._device(number) for number in range(count)]
+        self.devices = [self._device(number) for number in range(len(places))]
         self._device_numbers = {address: number for number, address in enumerate(self.devices)}
         # JAX's cache of compilations takes the version for what tells compilers and machines apart.
-        key = key_of(get_backend(target).describe(Options()))[:16]
-        name, version = text(PLATFORM), text(f"stablehlo-py {installed('stablehlo-py')} for {target}, key {key}")
+        key = key_of(get_backend(target).describe(Options(device=places[0].number)))[:16]
+        name, version = text(platform), text(f"stablehlo-py {installed('stablehlo-py')} for {target}, key {key}")
         self.address = self.blocks.new(
             "client",
             self,
@@ -91,15 +116,17 @@ class Client:
             version=version[0],
             version_size=version[1],
             devices=numbers(self.devices),
-            num_devices=count,
+            num_devices=len(places),
             memories=numbers([*self._memory_devices]),
             num_memories=len(self._memory_devices),
         )
 
     def _device(self, number: int) -> int:
         text, numbers = self._texts.text, self._texts.numbers
-        kind, shown = text("cpu"), text(f"ShloDevice(id={number})")
-        memories = [self._memory(number, each) for each in range(len(MEMORY_KINDS))]
+        place, called = self._places[number], self.platform.title().replace("_", "")
+        kind, shown = text(place.kind), text(f"{called}Device(id={number})")
+        attributes = self._texts.named(place.attributes)
+        memories = [self._memory(number, called, each) for each in range(len(self._kinds))]
         device = self.blocks.new(
             "device",
             None,
@@ -112,15 +139,17 @@ class Client:
             num_memories=len(memories),
             memory=memories[0],
             queue=self.blocks.queue(),
+            attributes=attributes[0],
+            num_attributes=attributes[1],
         )
         for memory in memories:
             self.blocks.set_field("memory", memory, "devices", numbers([device]))
             self._memory_devices[memory] = number
         return device
 
-    def _memory(self, device: int, kind: int) -> int:
-        number, name = device * len(MEMORY_KINDS) + kind, self._texts.text(MEMORY_KINDS[kind])
-        shown = self._texts.text(f"ShloMemory(id={number}, kind={MEMORY_KINDS[kind]})")
+    def _memory(self, device: int, called: str, kind: int) -> int:
+        number, name = device * len(self._kinds) + kind, self._texts.text(self._kinds[kind])
+        shown = self._texts.text(f"{called}Memory(id={number}, kind={self._kinds[kind]})")
         return self.blocks.new(
             "memory",
             None,
@@ -144,6 +173,7 @@ class Client:
             "Client_Compile": self._compile,
             "Client_DefaultDeviceAssignment": self._default_assignment,
             "Client_BufferFromHostBuffer": self._from_host,
+            "Device_MemoryStats": self._device_memory_stats,
             "LoadedExecutable_Execute": self._execute,
             "LoadedExecutable_Delete": self._delete_executable,
             "Executable_GetCostAnalysis": self._costs,
@@ -156,23 +186,6 @@ class Client:
             "Buffer_ToHostBuffer": self._to_host,
             "Buffer_CopyRawToHost": self._raw_to_host,
         }
-
-    def error(self, failure: BaseException) -> int:
-        """A new error of the API."""
-        cause = failure.__cause__ if isinstance(failure, CallError) else None
-        coded = next((each for each in (failure, cause) if isinstance(each, PlatformError)), None)
-        if coded is not None:
-            code = coded.code
-        else:
-            code = next((code for kinds, code in _CODES if isinstance(failure, kinds)), _INTERNAL)
-        said = (
-            str(failure) if isinstance(failure, ShloError | PlatformError) else f"{type(failure).__name__}: {failure}"
-        )
-        if cause is not None and coded is None:  # a function of Python raised it
-            said += "\n" + "".join(traceback.format_exception(cause))
-        memory = Memory()
-        message, size = memory.text(said)
-        return self.blocks.new("error", memory, message=message, size=size, code=code)
 
     def _attributes(self, address: int) -> None:
         """The versions of StableHLO that are read: JAX writes programs in the newest of them that it knows."""
@@ -200,7 +213,9 @@ class Client:
         if count > len(self.devices):
             raise ArgumentError(
                 f"{count} devices are asked for, and there are {len(self.devices)}",
-                remedy="set SHLO_NUM_DEVICES to how many there are to be",
+                remedy="set SHLO_NUM_DEVICES to how many there are to be"
+                if self._places[0].is_native
+                else "ask for fewer",
             )
         (ctypes.c_int32 * count).from_address(arguments.assignment)[:] = list(range(count))
 
@@ -215,7 +230,8 @@ class Client:
         options = CompileOptions.of(ctypes.string_at(arguments.options, arguments.options_size))
         given = ctypes.string_at(program.code, program.code_size)
         check_layouts(given)
-        source, wanted = tokens_as_arrays(given), options_of(options.content)
+        number = self._places[self._assigned(options)[0]].number
+        source, wanted = tokens_as_arrays(given), replace(options_of(options.content), device=number)
         adopt(get_backend(self.target).calls_functions_of)
         if options.processes > 1:
             made, shardings = grid.compile_for(source, self.target, options, wanted)
@@ -224,19 +240,25 @@ class Client:
                 expand(source)
             made = compile_program(source, target=self.target, options=wanted)
             shardings = Shardings()
-        kinds = memory_kinds(given) or (0,) * len(made.outputs)
+        kinds = memory_kinds(given, self._kinds) or (0,) * len(made.outputs)
         arguments.executable = self._executable(made, options, shardings, kinds)
 
     def _executable(
         self, program: CompiledProgram, options: CompileOptions, shardings: Shardings, kinds: tuple[int, ...]
     ) -> int:
-        code = get_backend(program.backend).load(program)
+        if program.backend != self.target:
+            raise LoadError(
+                f"the program is for the backend '{program.backend}', the platform '{self.platform}' runs those for "
+                f"'{self.target}'",
+                remedy="compile it on this platform",
+            )
+        code = self._places[self._assigned(options)[0]].load(program)
         outputs = program.outputs
         shapes = [tuple(size or 0 for size in spec.shape) for spec in outputs]
         memory = Memory()
         devices = options.assigned
         assignment = memory.text(device_assignment(devices, options.replicas))
-        names = [memory.text(MEMORY_KINDS[kind]) for kind in kinds]
+        names = [memory.text(self._kinds[kind]) for kind in kinds]
         name, print_ = memory.text("main"), memory.text(program.digest.hex())
         owner = Executable(program, code, options, shardings, kinds, memory, dict(program.donations))
         types = [_NUMBERS[element_name(spec.dtype)] for spec in outputs]
@@ -266,6 +288,16 @@ class Client:
             fingerprint_size=print_[1],
             **shardings.fields(memory),
         )
+
+    def _assigned(self, options: CompileOptions) -> tuple[int, ...]:
+        """The numbers of a program's devices. Raises ArgumentError: there are no such devices."""
+        missing = [number for number in options.assigned if not 0 <= number < len(self.devices)]
+        if missing:
+            raise ArgumentError(
+                f"there is no device {missing[0]} on the platform '{self.platform}'",
+                remedy=f"there are {len(self.devices)}",
+            )
+        return options.assigned
 
     def _delete_executable(self, address: int) -> None:
         executable = structure("LoadedExecutable_Delete").from_address(address).executable
@@ -344,42 +376,48 @@ class Client:
                 f"{arguments.num_devices} lists of arguments for a program on {len(devices)} devices",
                 remedy="pass arguments on every device of the program",
             )
-        for device in devices:
-            self.blocks.drain(self.devices[device])
+        places = [self._places[device] for device in devices]
+        for place, device in zip(places, devices, strict=True):
+            place.drain(self.devices[device])
         kept = _numbers(options.kept, options.num_kept)
         rows = _numbers(arguments.arguments, len(devices)) if arguments.num_arguments else [0] * len(devices)
-        calls = [self._prepare(executable, _numbers(row, arguments.num_arguments), kept) for row in rows]
-        inputs = [[each.address for each in taken] for taken, _, _ in calls]
-        results = [[each.address for each in made] for _, made, _ in calls]
-        try:
-            if executable.program.grid is None:
-                executable.code.run(inputs[0], results[0])
-            else:
-                grid.run(executable, inputs, results)
-        finally:
-            for *_, spent in calls:
-                for handle in spent:
-                    self.blocks.spend(handle)
+        calls = [
+            self._prepare(place, executable, _numbers(row, arguments.num_arguments), kept)
+            for place, row in zip(places, rows, strict=True)
+        ]
+        for *_, spent in calls:
+            for handle in spent:
+                if not self.blocks.spend(handle):  # another thread was faster
+                    raise _deleted()
+        event = 0
+        if executable.program.grid is None:
+            event = places[0].run(executable, *calls[0][:2])
+        else:
+            inputs = [[each.address for each in taken] for taken, _, _ in calls]
+            results = [[each.address for each in made] for _, made, _ in calls]
+            grid.run(executable, inputs, results)
         if executable.program.outputs:
             for device, (_, made, _), row in zip(
                 devices, calls, _numbers(arguments.outputs, len(devices)), strict=True
             ):
                 self._hand_out(executable, made, device, row)
         if arguments.events:
-            _write(arguments.events, [self.blocks.done] * len(devices))
+            _write(arguments.events, [event or self.blocks.done] * len(devices))
+        elif event:
+            self.blocks.call["event_drop"](event)
 
     def _prepare(
-        self, executable: Executable, handles: list[int], kept: list[int]
+        self, place: Place, executable: Executable, handles: list[int], kept: list[int]
     ) -> tuple[list[Storage], list[Storage], list[int]]:
         """Memory of a call on one device: its arguments, its results, and the handles of arguments that it takes.
         `kept` are positions of arguments that stay, though the program writes them."""
-        inputs = [self._live(handle) for handle in handles]
+        inputs = [place.hold(handle) for handle in handles]
         self._check_inputs(executable.program, handles)
         spent, results = [], []
         for number, spec in enumerate(executable.program.outputs):
             source = executable.donated.get(number)
             if source is None:
-                results.append(self.blocks.storage(_bytes(spec)))
+                results.append(place.storage(_bytes(spec)))
                 continue
             is_taken = source not in kept
             if is_taken:
@@ -390,13 +428,13 @@ class Client:
                     )
                 spent.append(handles[source])
             if not is_taken or self.blocks.field("buffer", handles[source], "external"):
-                inputs[source] = self._copied(inputs[source], _bytes(spec))
+                inputs[source] = place.copied(inputs[source], _bytes(spec), place)
             results.append(inputs[source])
         return inputs, results, spent
 
     def _hand_out(self, executable: Executable, results: Sequence[Storage], device: int, row: int) -> None:
         """Write the handles of new arrays on a device to the addresses from `row` on."""
-        memories = _numbers(self.blocks.field("device", self.devices[device], "memories"), len(MEMORY_KINDS))
+        memories = _numbers(self.blocks.field("device", self.devices[device], "memories"), len(self._kinds))
         made = [
             self._buffer(storage, spec.dtype, [size or 0 for size in spec.shape], device, memories[kind])
             for storage, spec, kind in zip(results, executable.program.outputs, executable.kinds, strict=True)
@@ -414,55 +452,48 @@ class Client:
 
     # --- arrays -------------------------------------------------------------------------------------------------------
 
-    def _live(self, handle: int) -> Storage:
-        """The memory of a buffer, when its elements are there."""
-        storage = self.blocks.hold(handle)
-        if storage is None:
-            raise ArgumentError("the array has been deleted or donated", remedy="use the result of the later call")
-        return storage
-
-    def _copied(self, storage: Storage, size: int) -> Storage:
-        made = self.blocks.storage(size)
-        ctypes.memmove(made.address, storage.address, size)
-        return made
+    def _place(self, handle: int) -> Place:
+        """Where a buffer is."""
+        return self._places[self._device_numbers[self.blocks.field("buffer", handle, "device")]]
 
     def _buffer(
         self, storage: Storage, dtype: np.dtype, shape: Sequence[int], device: int, memory: int | None = None
     ) -> int:
         """A buffer that takes over the memory; of the device's default kind, where `memory` is None."""
-        number = _NUMBERS[element_name(dtype)]
-        made = self.blocks.buffer(storage, number, shape, dtype.itemsize, self.devices[device])
-        if memory is not None:
+        number, event = _NUMBERS[element_name(dtype)], self._places[device].ready(storage)
+        made = self.blocks.buffer(storage, number, shape, dtype.itemsize, self.devices[device], event)
+        if memory:
             self.blocks.set_field("buffer", made, "memory", memory)
         return made
 
-    def _array(self, handle: int) -> np.ndarray:
-        """The elements of a buffer, when they are there."""
+    def _described(self, handle: int) -> tuple[tuple[int, ...], np.dtype]:
+        """Shape and dtype of a buffer."""
         dtype = ELEMENT_TYPES[_TYPES[self.blocks.field("buffer", handle, "type") - 1]]
         rank = self.blocks.field("buffer", handle, "rank")
-        dims = (ctypes.c_int64 * rank).from_address(self.blocks.field("buffer", handle, "dims"))
-        return self._live(handle).array(tuple(dims), dtype)
+        return tuple((ctypes.c_int64 * rank).from_address(self.blocks.field("buffer", handle, "dims"))), dtype
 
     def _from_host(self, address: int) -> None:
         arguments = structure("Client_BufferFromHostBuffer").from_address(address)
         dtype = ELEMENT_TYPES[_TYPES[arguments.type - 1]]
         shape = tuple((ctypes.c_int64 * arguments.num_dims).from_address(arguments.dims)) if arguments.num_dims else ()
-        storage = self.blocks.storage(math.prod(shape) * dtype.itemsize)
+        memory = arguments.memory
+        device = self._memory_devices[memory] if memory else self._device_numbers[arguments.device]
+        place, event = self._places[device], 0
+        storage = place.storage(math.prod(shape) * dtype.itemsize)
         if math.prod(shape):
             strides = None
             if arguments.num_strides:
                 strides = tuple((ctypes.c_int64 * arguments.num_strides).from_address(arguments.strides))
-            np.copyto(view(storage.address, shape, dtype, None), view(arguments.data, shape, dtype, strides))
-        arguments.done = self.blocks.done
-        memory = arguments.memory
-        device = self._memory_devices[memory] if memory else self._device_numbers[arguments.device]
+            array = view(arguments.data, shape, dtype, strides)
+            event = place.write(array, storage, stays=arguments.semantics != _ONLY_DURING_CALL)
+        arguments.done = event or self.blocks.done
         arguments.buffer = self._buffer(storage, dtype, shape, device, memory)
 
     def _copy_to(self, handle: int, device: int, memory: int | None = None) -> int:
-        array = self._array(handle)
-        storage = self.blocks.storage(array.nbytes)
-        ctypes.memmove(storage.address, self._live(handle).address, array.nbytes)
-        return self._buffer(storage, array.dtype, array.shape, device, memory)
+        place, (shape, dtype) = self._place(handle), self._described(handle)
+        size = self.blocks.field("buffer", handle, "bytes")
+        storage = place.copied(place.hold(handle), size, self._places[device])
+        return self._buffer(storage, dtype, shape, device, memory)
 
     def _copy_to_device(self, address: int) -> None:
         arguments = structure("Buffer_CopyToDevice").from_address(address)
@@ -475,27 +506,42 @@ class Client:
 
     def _to_host(self, address: int) -> None:
         arguments = structure("Buffer_ToHostBuffer").from_address(address)
-        array = self._array(arguments.buffer)
+        place, (shape, dtype) = self._place(arguments.buffer), self._described(arguments.buffer)
+        storage, size = place.hold(arguments.buffer), self.blocks.field("buffer", arguments.buffer, "bytes")
         if not arguments.target:
-            arguments.size = array.nbytes
+            arguments.size = size
             return
-        if arguments.size < array.nbytes:
-            raise ArgumentError(f"{array.nbytes} bytes do not fit into {arguments.size}", remedy="pass more memory")
-        strides = _strides_of(arguments.layout, array) if arguments.layout else None
-        if array.size:
-            np.copyto(view(arguments.target, array.shape, array.dtype, strides), array)
-        arguments.event = self.blocks.done
+        if arguments.size < size:
+            raise ArgumentError(f"{size} bytes do not fit into {arguments.size}", remedy="pass more memory")
+        strides = _strides_of(arguments.layout, shape, dtype) if arguments.layout else None
+        event = 0
+        if strides is None or strides == _dense_strides(shape, dtype):
+            event = place.read(storage, 0, size, arguments.target)
+        elif size:
+            np.copyto(view(arguments.target, shape, dtype, strides), place.array(storage, shape, dtype))
+        arguments.event = event or self.blocks.done
 
     def _raw_to_host(self, address: int) -> None:
         arguments = structure("Buffer_CopyRawToHost").from_address(address)
-        storage, size = self._live(arguments.buffer), self.blocks.field("buffer", arguments.buffer, "bytes")
+        place = self._place(arguments.buffer)
+        storage, size = place.hold(arguments.buffer), self.blocks.field("buffer", arguments.buffer, "bytes")
         if arguments.offset < 0 or arguments.size < 0 or arguments.offset + arguments.size > size:
             raise ArgumentError(
                 f"bytes {arguments.offset} to {arguments.offset + arguments.size} are asked for, of {size}",
                 remedy="ask for bytes of the array",
             )
-        ctypes.memmove(arguments.target, storage.address + arguments.offset, arguments.size)
-        arguments.event = self.blocks.done
+        event = place.read(storage, arguments.offset, arguments.size, arguments.target)
+        arguments.event = event or self.blocks.done
+
+    def _device_memory_stats(self, address: int) -> None:
+        arguments = structure("Device_MemoryStats").from_address(address)
+        stats = self._places[self._device_numbers[arguments.device]].memory_stats()
+        first = type(arguments).bytes_in_use.offset
+        ctypes.memset(address + first, 0, arguments.struct_size - first)  # callers do not
+        for name, value in stats.items():
+            setattr(arguments, name, value)
+            if name != "bytes_in_use":  # which is always known
+                setattr(arguments, f"{name}_is_set", True)
 
 
 def _bytes(spec: Spec) -> int:
@@ -514,7 +560,20 @@ def _version(text_: str) -> list[int]:
     return [int(part) for part in text_.split(".")]
 
 
-def _strides_of(layout: int, array: np.ndarray) -> tuple[int, ...] | None:
+def _deleted() -> ArgumentError:
+    return ArgumentError("the array has been deleted or donated", remedy="use the result of the later call")
+
+
+def _dense_strides(shape: Sequence[int], dtype: np.dtype) -> tuple[int, ...]:
+    """Of a row-major array."""
+    strides, size = [0] * len(shape), dtype.itemsize
+    for dimension in reversed(range(len(shape))):
+        strides[dimension] = size
+        size *= shape[dimension]
+    return tuple(strides)
+
+
+def _strides_of(layout: int, shape: Sequence[int], dtype: np.dtype) -> tuple[int, ...] | None:
     """The strides that a PJRT_Buffer_MemoryLayout asks of an array's copy; None: row-major."""
     asked = structure("Layout").from_address(layout)
     if asked.type == 1:
@@ -525,8 +584,8 @@ def _strides_of(layout: int, array: np.ndarray) -> tuple[int, ...] | None:
     if not asked.rank:
         return None
     order = list((ctypes.c_int64 * asked.rank).from_address(asked.minor_to_major))
-    strides, size = [0] * array.ndim, array.dtype.itemsize
+    strides, size = [0] * len(shape), dtype.itemsize
     for dimension in order:
         strides[dimension] = size
-        size *= array.shape[dimension]
+        size *= shape[dimension]
     return tuple(strides)

@@ -1,31 +1,33 @@
 """What JAX calls when it looks for platforms (the entry point `jax_plugins`), in every process that uses JAX where this
-package is installed. So nothing is imported, and nothing changes, unless the platform is asked for by name."""
+package is installed. So nothing is imported, and nothing changes, unless a platform is asked for by name."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import NoReturn
 
-from stablehlo_py.pjrt.api import PLATFORM
+from stablehlo_py.pjrt.platforms import named
 
 
 def initialize() -> None:
-    """Register the platform if JAX_PLATFORMS, or `jax.config.update("jax_platforms", ...)`, names it. JAX's error says
-    why it cannot be had."""
+    """Register the platforms that JAX_PLATFORMS, or `jax.config.update("jax_platforms", ...)`, names. JAX's error says
+    why one cannot be had."""
     import jax
 
-    if PLATFORM not in (jax.config.jax_platforms or "").split(","):
+    asked = named((jax.config.jax_platforms or "").split(","))
+    if not asked:
         return
     from jax._src import xla_bridge
 
     from stablehlo_py.errors import ShloError
     from stablehlo_py.pjrt import plugin
 
-    try:
-        plugin.initialize()
-    except ShloError as error:
-        # What leaves this function is only logged, and JAX would say that it knows no such platform.
-        xla_bridge.register_backend_factory(PLATFORM, partial(_refuse, error), fail_quietly=False)
+    for platform in asked:
+        try:
+            plugin.initialize(platform)
+        except ShloError as error:
+            # What leaves this function is only logged, and JAX would say that it knows no such platform.
+            xla_bridge.register_backend_factory(platform, partial(_refuse, error), fail_quietly=False)
 
 
 def _refuse(error: Exception) -> NoReturn:

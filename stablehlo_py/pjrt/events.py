@@ -28,8 +28,8 @@ _WAITER_BYTES = 24
 def functions(state: int) -> list[Native]:
     """Of events and errors."""
     return [
-        *(_event_new(state), _event_drop(state), _event_error(state), _event_complete(state), _event_await(state)),
-        *(_error_drop(state), _call_back(state), _stop(state)),
+        *(_event_new(state), _event_refer(state), _event_drop(state), _event_error(state)),
+        *(_event_complete(state), _event_await(state), _error_drop(state), _call_back(state), _stop(state)),
         *(_destroy(state, "Event_Destroy", "event_drop"), _destroy(state, "Error_Destroy", "error_drop")),
         *(_is_ready(state), _on_ready(state), _ready_event(state)),
         *(_answer(state, "Event_Error", "event_error"), _answer(state, "Event_Await", "event_await")),
@@ -52,6 +52,14 @@ def _event_new(state: int) -> Native:
     f.set_field(f.const(0, I32), block, "event", "over")
     f.set_field(f.const(0), block, "event", "error")
     f.ret(block)
+    return f
+
+
+def _event_refer(state: int) -> Native:
+    """void event_refer(event): one reference more."""
+    f = Native("event_refer", state, [("event", PTR)], None)
+    f.refer(f.event)
+    f.ret()
     return f
 
 

@@ -1,8 +1,8 @@
 """What lies where in the memory that native code of the platform and Python share, in bytes.
 
 An object of the PJRT API is a block of memory. The first two words of a block are the same in all of them: a link, for
-lists that the block may be on (or OWN: native code made it, and frees it), and the references to it. Blocks of "event",
-"storage" and "job" are native code's alone.
+lists that the block may be on (or OWN: native code made it, and frees it), and the references to it. Blocks of "event"
+and "job" are native code's alone, those of "storage" where memory is the host's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def _words(start: int, names: str) -> dict[str, int]:
 FIELDS: dict[str, dict[str, int]] = {
     "error": _words(16, "message size code"),
     "client": _words(16, "name name_size version version_size devices num_devices memories num_memories"),
-    "device": _words(16, "id kind kind_size text text_size memories num_memories memory queue"),
+    "device": _words(
+        16, "id kind kind_size text text_size memories num_memories memory queue num_attributes attributes"
+    ),
     "memory": _words(16, "id kind kind_size kind_id text text_size devices"),
     "executable": _words(
         16,

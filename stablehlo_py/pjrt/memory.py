@@ -13,6 +13,7 @@ from stablehlo_py.pjrt.fields import (
     DESCENDING,
     DIMENSIONS,
     FIELDS,
+    FREE,
     HANDLES,
     MOST_DIMENSIONS,
     NEXT,
@@ -166,7 +167,7 @@ def _storage_new(state: int) -> Native:
 
 
 def _storage_drop(state: int) -> Native:
-    """void storage_drop(storage): give a reference back. Passes null."""
+    """void storage_drop(storage): give a reference back. Passes null. Memory that Python made, Python frees."""
     f = Native("storage_drop", state, [("storage", PTR)], None)
     f.ret_if(f.is_null(f.storage))
     size, start = f.field(f.storage, "storage", "size"), f.field(f.storage, "storage", "start", PTR)
@@ -176,7 +177,11 @@ def _storage_drop(state: int) -> Native:
         large = f.cmp("sge", size, f.const(SMALL))
         f.if_(large, lambda: f.call("pool_give", [size, start]), lambda: f.free(start))
 
-    f.if_last(f.storage, end)
+    def decide() -> None:
+        own = f.cmp("eq", f.get(I64, f.storage, NEXT), f.const(OWN))
+        f.if_(own, end, lambda: f.push(f.cell(FREE), f.storage))
+
+    f.if_last(f.storage, decide)
     f.ret()
     return f
 

@@ -35,7 +35,7 @@ _READS: dict[str, tuple[str, str]] = {
     "TopologyDescription_Attributes": ("client", "p:0 p:0"),
     "DeviceDescription_Id": ("device", "i:id"),
     "DeviceDescription_ProcessIndex": ("device", "i:0"),
-    "DeviceDescription_Attributes": ("device", "p:0 p:0"),
+    "DeviceDescription_Attributes": ("device", "p:num_attributes p:attributes"),
     "DeviceDescription_Kind": ("device", "p:kind p:kind_size"),
     "DeviceDescription_DebugString": ("device", "p:text p:text_size"),
     "DeviceDescription_ToString": ("device", "p:text p:text_size"),
@@ -84,7 +84,7 @@ _READS: dict[str, tuple[str, str]] = {
     "Buffer_IsOnCpu": ("buffer", "b:1"),
     "Buffer_UnsafePointer": ("buffer", "p:data"),
     "Buffer_OpaqueDeviceMemoryDataPointer": ("buffer", "p:data"),
-    "Device_GetAttributes": ("device", "p:0 p:0 p:0 p:nothing"),
+    "Device_GetAttributes": ("device", "p:attributes p:num_attributes p:0 p:nothing"),
 }
 # What does nothing, and is right so: clients and layouts are for ever.
 _NOTHING = ("Plugin_Initialize", "Client_Destroy", "TopologyDescription_Destroy", "Layout_Destroy")
@@ -98,7 +98,7 @@ def native_functions(state: int) -> tuple[NativeCode, list[str]]:
     functions = [_read(name, words, state) for name, (_, words) in _READS.items()]
     functions += [_nothing(name, state) for name in (*_NOTHING, "nothing")]
     functions += [_destroy(name, state) for name in _DESTROYING]
-    functions += [_get_executable(state), _missing(state), _take(state), _release(state)]
+    functions += [_get_executable(state), _missing(state), _on_device(state), _take(state), _release(state)]
     for part in (memory, events, execution, layouts, queue, transfers):
         functions += part.functions(state)
     threads = pool.library_functions(baseline_target())
@@ -141,6 +141,14 @@ def _missing(state: int) -> Native:
     error = f.shared(MISSING)
     f.refer(error)
     f.ret(error)
+    return f
+
+
+def _on_device(state: int) -> Native:
+    """Buffer_IsOnCpu of platforms of GPUs: it is not."""
+    f = Native("on_device", state)
+    f.put(f.const(0, I8), f.args, OBJECT + 8)
+    f.ret(f.null())
     return f
 
 

@@ -1,21 +1,23 @@
-"""The platform as JAX takes it: a capsule with the functions of the PJRT C API, registered by name."""
+"""The platforms as JAX takes them: for each a capsule with the functions of the PJRT C API, registered by name."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import cast
 
-from stablehlo_py.backends.cpu.native import NativeCode
+from stablehlo_py.backends.base import get_backend
 from stablehlo_py.errors import OptionError, UnsupportedError, shown
 from stablehlo_py.foreign import new_capsule
-from stablehlo_py.pjrt.api import EXTENSIONS, FUNCTIONS, MAJOR, MINOR, PLATFORM, PYTHON_FUNCTIONS, Api, Extension
-from stablehlo_py.pjrt.blocks import FORKED_TEXT, PlatformError, calloc
-from stablehlo_py.pjrt.client import Client
+from stablehlo_py.pjrt.api import EXTENSIONS, FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api, Extension
+from stablehlo_py.pjrt.blocks import FORKED_TEXT, Blocks, PlatformError, calloc
+from stablehlo_py.pjrt.client import Client, error_of, item_sizes
 from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
+from stablehlo_py.pjrt.places import HostPlace, Place
+from stablehlo_py.pjrt.platforms import HOST, PLATFORMS
 
-BACKEND = "cpu"
 VARIABLE = "SHLO_NUM_DEVICES"
 MOST_DEVICES = 1024
 OLDEST_JAX, NEWEST_JAX = (0, 10, 1), (0, 10)
@@ -32,10 +34,34 @@ def _number_of_devices() -> int:
 
 
 @cache
-def _platform() -> tuple[Client, Api, NativeCode, list[object]]:
-    """The platform of this process: it is made once, and stays."""
-    client = Client(_number_of_devices(), BACKEND)
-    code, names = client.blocks.code, client.blocks.functions
+def _blocks() -> Blocks:
+    """What native code and Python share, for all platforms: it is made once, and stays."""
+    blocks = Blocks(item_sizes())
+    # The last thing that the interpreter does: from then on no thread of ours calls functions of JAX's.
+    ctypes.pythonapi.Py_AtExit(ctypes.c_void_p(blocks.code.address("stop")))
+    for immortal in (blocks, blocks.code):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
+    return blocks
+
+
+def _places(platform: str) -> Sequence[Place]:
+    """The devices of a platform. Raises ResourceError, UnsupportedError: there are none."""
+    if platform == HOST:
+        return [HostPlace(_blocks(), number) for number in range(_number_of_devices())]
+    from stablehlo_py.backends.gpu.backend import GpuBackend
+    from stablehlo_py.pjrt.device_place import DevicePlace
+
+    backend = cast(GpuBackend, get_backend(PLATFORMS[platform]))
+    numbers = backend.opened().usable()  # before native code is made, which takes longer
+    return [DevicePlace(_blocks(), backend, number, lambda failure: error_of(failure, _blocks())) for number in numbers]
+
+
+@cache
+def _platform(platform: str) -> Api:
+    """A platform of this process: it is made once, and stays."""
+    places = _places(platform)
+    client = Client(platform, PLATFORMS[platform], places, _blocks())
+    is_native, code = places[0].is_native, client.blocks.code
     # In memory that outlives the interpreter, as the code does: JAX destroys arrays when it is gone.
     api = Api.from_address(calloc(ctypes.sizeof(Api)))
     api.struct_size, api.version_size, api.major, api.minor = ctypes.sizeof(Api), 24, MAJOR, MINOR
@@ -46,23 +72,23 @@ def _platform() -> tuple[Client, Api, NativeCode, list[object]]:
             callback = _CALLBACK(_guarded(client, name, functions[name]))
             kept.append(callback)
             address = ctypes.cast(callback, ctypes.c_void_p).value
-            if name in NATIVE_FIRST:
+            if is_native and name in NATIVE_FIRST:
                 ctypes.c_void_p.from_address(client.blocks.state + PYTHON[name]).value = address
                 address = code.address(name)
             setattr(api, name, address)
         else:
-            setattr(api, name, code.address(name if name in names else "missing"))
+            setattr(api, name, code.address(name if name in client.blocks.functions else "missing"))
+    if not is_native:
+        api.Buffer_IsOnCpu = code.address("on_device")
     for type_, extended in EXTENSIONS.items():
         extension = Extension.from_address(calloc(ctypes.sizeof(Extension)))
         extension.type, extension.next = type_, api.extensions
         extension.struct_size = Extension.functions.offset + ctypes.sizeof(ctypes.c_void_p) * len(extended)
         extension.functions[: len(extended)] = [code.address(name) for name in extended]
         api.extensions = ctypes.addressof(extension)
-    # The last thing that the interpreter does: from then on no thread of ours calls functions of JAX's.
-    ctypes.pythonapi.Py_AtExit(ctypes.c_void_p(code.address("stop")))
-    for immortal in (client, code, kept):
+    for immortal in (client, kept):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
-    return client, api, code, kept
+    return api
 
 
 def _guarded(client: Client, name: str, function: Callable[[int], None]) -> Callable[[int], int]:
@@ -75,7 +101,7 @@ def _guarded(client: Client, name: str, function: Callable[[int], None]) -> Call
             client.blocks.sweep()
             function(arguments)
         except BaseException as failure:  # whatever it is, it must not pass through C++
-            return client.error(failure)
+            return error_of(failure, client.blocks)
         return 0
 
     call.__name__ = name
@@ -84,28 +110,32 @@ def _guarded(client: Client, name: str, function: Callable[[int], None]) -> Call
 
 def handles() -> int:
     """How many arrays, executables and other objects of the PJRT API there are in this process."""
-    return _platform()[0].blocks.handles
+    return _blocks().handles
 
 
-def capsule() -> object:
-    """The PyCapsule that JAX takes."""
-    return new_capsule(ctypes.addressof(_platform()[1]), _CAPSULE)
+def capsule(platform: str = HOST) -> object:
+    """The PyCapsule that JAX takes. Raises as `initialize`."""
+    return new_capsule(ctypes.addressof(_platform(platform)), _CAPSULE)
 
 
-def initialize() -> None:
-    """Register the platform with JAX, under the name "shlo", before JAX makes its first array. Where JAX_PLATFORMS has
-    that name, JAX does so by itself (discovery.py). It may be registered already.
+def initialize(platform: str = HOST) -> None:
+    """Register a platform with JAX, before JAX makes its first array: "shlo" (the processor), "shlo_cuda",
+    "shlo_opencl" or "shlo_rocm". Where JAX_PLATFORMS has that name, JAX does so by itself (discovery.py). It may be
+    registered already.
 
     Raises:
-        UnsupportedError: JAX is older than OLDEST_JAX, or newer than NEWEST_JAX.
-        OptionError: SHLO_NUM_DEVICES is no number of devices.
+        UnsupportedError: JAX is older than OLDEST_JAX, or newer than NEWEST_JAX; or programs run on no device.
+        OptionError: there is no platform of this name; SHLO_NUM_DEVICES is no number of devices.
+        ResourceError: there is no driver, or no device.
     """
     import jax
 
+    if platform not in PLATFORMS:
+        raise OptionError(f"there is no platform {shown(platform)}", remedy=f"use one of {', '.join(PLATFORMS)}")
     if jax.__version_info__ < OLDEST_JAX or jax.__version_info__[:2] > NEWEST_JAX:
         oldest, newest = (".".join(map(str, version)) for version in (OLDEST_JAX, NEWEST_JAX))
         raise UnsupportedError(
-            f"the platform '{PLATFORM}' is for JAX from {oldest} on, up to {newest}, and this is {jax.__version__}",
+            f"the platform '{platform}' is for JAX from {oldest} on, up to {newest}, and this is {jax.__version__}",
             remedy=f"pip install 'jax>={oldest},=={newest}.*', or use stablehlo_py.jit, which takes other versions",
         )
     from jax._src import xla_bridge
@@ -113,16 +143,17 @@ def initialize() -> None:
 
     from stablehlo_py.pjrt import branches, callbacks, ffi
 
-    if PLATFORM in xla_bridge._backend_factories:
+    if platform in xla_bridge._backend_factories:
         return
-    xla_bridge._nonexperimental_plugins.add(PLATFORM)  # or JAX says at each start that it knows nothing of it
-    xla_bridge.register_plugin(PLATFORM, priority=0, c_api=capsule())
-    callbacks.register(PLATFORM, BACKEND)
-    ffi.register(PLATFORM, BACKEND)
-    branches.register(PLATFORM)
+    xla_bridge._nonexperimental_plugins.add(platform)  # or JAX says at each start that it knows nothing of it
+    xla_bridge.register_plugin(platform, priority=0, c_api=capsule(platform))
+    functions_of = get_backend(PLATFORMS[platform]).calls_functions_of
+    callbacks.register(platform, functions_of)
+    ffi.register(platform, functions_of)
+    branches.register(platform)
     # What JAX lowers in a way of its own for the CPU (LAPACK, random bits), it lowers so for this platform.
     rules = mlir._platform_specific_lowerings
     for primitive, rule in rules["cpu"].items():
-        rules[PLATFORM].setdefault(primitive, rule)
-    if PLATFORM not in mlir._platforms_with_donation:
-        mlir._platforms_with_donation.append(PLATFORM)
+        rules[platform].setdefault(primitive, rule)
+    if platform not in mlir._platforms_with_donation:
+        mlir._platforms_with_donation.append(platform)

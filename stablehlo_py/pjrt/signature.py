@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.mlir import ir
 
-#: Kinds of memory, as on JAX's CPU: names that programs move values between. All of them are the memory of the host,
-#: and the first is the default.
+#: Kinds of memory, as on JAX's CPU: names that programs move values between. On the processor all of them are the
+#: memory of the host; GPUs have the first one, which is the default.
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 _LAYOUT = "mhlo.layout_mode"  # "default", "auto", or dimensions from the fastest to the slowest: "{1,0}"
@@ -29,16 +29,17 @@ def check_layouts(source: bytes) -> None:
                 )
 
 
-def memory_kinds(source: bytes) -> tuple[int, ...]:
-    """The kind of memory of each result, as a number of MEMORY_KINDS; empty where a program says nothing of it."""
+def memory_kinds(source: bytes, known: Sequence[str] = MEMORY_KINDS) -> tuple[int, ...]:
+    """The kind of memory of each result, as a number of those that are known; empty where a program says nothing of
+    it."""
     found = []
     for number, kind in enumerate(_said(source, "res_attrs", _MEMORY, MEMORY_KINDS[0])):
-        if kind not in MEMORY_KINDS:
+        if kind not in known:
             raise UnsupportedError(
                 f"result {number} of the program is to be in memory of the kind '{kind}'",
-                remedy=f"use one of: {', '.join(MEMORY_KINDS)}",
+                remedy=f"use one of: {', '.join(known)}",
             )
-        found.append(MEMORY_KINDS.index(kind))
+        found.append(known.index(kind))
     return tuple(found)
 
 

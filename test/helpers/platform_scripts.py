@@ -7,20 +7,26 @@ import subprocess
 import sys
 import textwrap
 
-HEAD = """
+
+def head_for(platform: str) -> str:
+    """How a script begins that uses a platform."""
+    return f"""
 import faulthandler; faulthandler.enable()
 import stablehlo_py.pjrt
 from stablehlo_py.pjrt import handles
-stablehlo_py.pjrt.initialize()
+stablehlo_py.pjrt.initialize("{platform}")
 import jax, jax.numpy as jnp, numpy as np
-jax.config.update("jax_platforms", "shlo")
+jax.config.update("jax_platforms", "{platform}")
 """
 
 
-def script(body: str, head: str = "", **environment: str) -> str:
-    """What a script prints, behind HEAD and `head`. It has to end with status 0."""
+HEAD = head_for("shlo")
+
+
+def script(body: str, head: str = "", platform: str = "shlo", **environment: str) -> str:
+    """What a script prints, behind `head_for` its platform and `head`. It has to end with status 0."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", HEAD + textwrap.dedent(head) + textwrap.dedent(body)],
+        [sys.executable, "-W", "ignore", "-c", head_for(platform) + textwrap.dedent(head) + textwrap.dedent(body)],
         capture_output=True,
         text=True,
         timeout=240,

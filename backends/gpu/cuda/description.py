@@ -51,6 +51,16 @@ class DeviceDescription:
         """As NVIDIA's tools call it, e.g. "sm_90"."""
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
+    @property
+    def attributes(self) -> dict[str, str | int]:
+        """What JAX tells of a device, as XLA calls it."""
+        capability = ".".join(map(str, self.capability))
+        return {
+            "compute_capability": capability,
+            "device_vendor": "NVIDIA Corporation",
+            "core_count": self.multiprocessors,
+        }
+
     def require(self) -> None:
         """Refuse a device on which programs cannot run.
 

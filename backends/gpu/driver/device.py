@@ -17,7 +17,7 @@ from stablehlo_py.backends.gpu.driver.memory import GpuMemory
 from stablehlo_py.backends.gpu.driver.queue import Queue
 from stablehlo_py.backends.gpu.driver.recording import Graph
 from stablehlo_py.backends.gpu.driver.structure import Block
-from stablehlo_py.errors import ArgumentError, ResourceError, elided
+from stablehlo_py.errors import ArgumentError, ResourceError, ShloError, UnsupportedError, elided
 
 
 class Built(Protocol):
@@ -76,8 +76,14 @@ class Device(ABC, Generic[L, T]):
         listed = [f"{cls.kind}:{place} {each.name}" for place, each in enumerate(found)]
         reason = f"there is no device {cls.kind}:{number}: {library.path} finds {elided(listed) or 'none'}"
         if not listed:
-            raise ResourceError(reason, remedy="install the driver of a device")
+            raise cls.absent(library)
         raise ArgumentError(reason, remedy="choose one of them by its number")
+
+    @classmethod
+    def absent(cls, library: L) -> ResourceError:
+        """The error of a library without devices."""
+        reason = f"there is no device {cls.kind}:0: {library.path} finds none"
+        return ResourceError(reason, remedy="install the driver of a device")
 
     @staticmethod
     @abstractmethod
@@ -134,6 +140,26 @@ class Opened(Generic[D]):
                     made.queue.abandon()
                 made = self._devices[number] = self._device(number, library)
             return made
+
+    def usable(self) -> list[int]:
+        """The numbers of the devices that programs run on.
+
+        Raises:
+            ResourceError: there is no device at all.
+            UnsupportedError: programs run on none; it is what the first device says.
+        """
+        library = self._device.library()
+        library.require()
+        numbers, refused = [], list[ShloError]()
+        for number, description in enumerate(self._device.descriptions(library)):
+            try:
+                description.require()
+                numbers.append(number)
+            except UnsupportedError as error:
+                refused.append(error)
+        if not numbers:
+            raise refused[0] if refused else self._device.absent(library)
+        return numbers
 
     def description(self, number: int) -> Any:
         """What the device of a number is like. Raises as `Device`."""

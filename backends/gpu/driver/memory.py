@@ -45,6 +45,9 @@ class GpuMemory(ABC):
     Args:
         largest: bytes of one block, at most. limit: bytes that are kept for the next arrays.
         stageable: bytes of copies under way, at most.
+
+    Attributes:
+        in_use: bytes that are allocated now; peak: at most, so far.
     """
 
     name = "device"
@@ -57,6 +60,8 @@ class GpuMemory(ABC):
         self._lock = threading.Lock()
         self._free: OrderedDict[int, list[int]] = OrderedDict()  # addresses by size, the sizes last used at the end
         self._kept = 0
+        self.in_use = self.peak = 0
+        self._counting = threading.RLock()  # an array may end in the middle, in the same thread
         self._stageable = stageable
         self._staged: deque[tuple[Event, np.ndarray]] = deque()  # copies that the device may not have read yet
         self._staged_bytes = 0
@@ -85,6 +90,7 @@ class GpuMemory(ABC):
             address = self._allocated(rounded)
         if not address:
             raise ResourceError(f"{size} bytes of memory are not to be had on {self.device}", remedy=SMALLER)
+        self._count(rounded)
         return GpuAllocation(self, address, rounded)
 
     def write(self, source: np.ndarray, target: Allocation) -> Event | None:
@@ -111,6 +117,12 @@ class GpuMemory(ABC):
         with self._lock:
             self._settle()
 
+    def begin_copy(self, target: int, source: int, size: int) -> Event | None:
+        """Copy between addresses, of the device or of the host, where they stay as they are until the event. None: it
+        is done. Raises ResourceError."""
+        self._queue.library.require()
+        return self._copied(target, source, size, waits=False)
+
     def trim(self) -> None:
         """Free what is kept for the next arrays, now. Raises ResourceError."""
         with self._lock:
@@ -122,6 +134,7 @@ class GpuMemory(ABC):
 
     def give_back(self, address: int, size: int) -> None:
         """Keep the block of an array that died for the next one of its size."""
+        self._count(-size)
         leaving = [address]
         # The garbage collector may end an array while this very thread holds the lock: then its block is freed.
         if self._lock.acquire(blocking=False):
@@ -130,6 +143,12 @@ class GpuMemory(ABC):
             finally:
                 self._lock.release()
         self._dispose(leaving)
+
+    def _count(self, size: int) -> None:
+        """So many bytes more are in use."""
+        with self._counting:
+            self.in_use += size
+            self.peak = max(self.peak, self.in_use)
 
     @abstractmethod
     def _copied(self, target: int, source: int, size: int, *, waits: bool) -> Event | None:

@@ -46,6 +46,15 @@ class DeviceDescription:
         """As LLVM calls it, e.g. "gfx942"."""
         return self.architecture.partition(":")[0]
 
+    @property
+    def attributes(self) -> dict[str, str | int]:
+        """What JAX tells of a device, as XLA calls it."""
+        return {
+            "compute_capability": self.processor,
+            "device_vendor": "Advanced Micro Devices, Inc",
+            "core_count": self.multiprocessors,
+        }
+
     def require(self) -> None:
         """Refuse a device for which no code is generated.
 

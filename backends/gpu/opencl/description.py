@@ -79,6 +79,11 @@ class DeviceDescription:
         """Whether it computes with doubles."""
         return F64 in self.extensions
 
+    @property
+    def attributes(self) -> dict[str, str | int]:
+        """What JAX tells of a device, as XLA calls it."""
+        return {"device_vendor": self.vendor, "core_count": self.compute_units}
+
     def require(self) -> None:
         """Refuse a device on which programs cannot run.
 
