@@ -179,7 +179,7 @@ class DevicePlace(Place):
         block = self._block(storage)
         if not array.nbytes:
             return 0
-        dense = np.ascontiguousarray(array)
+        dense = array if array.flags.c_contiguous else array.copy()
         if stays or dense is not array:
             event = block.space.begin_copy(block.allocation.address, address_of(dense), dense.nbytes)
             handle = self._watched(event, [block], [block], kept=dense)

@@ -71,6 +71,8 @@ def test_element_types_come_and_go() -> None:
                 assert np.asarray(y).tobytes() == x.tobytes()
         strided = np.arange(24).reshape(2, 3, 4)[:, ::2, ::-1]
         assert (np.asarray(jax.device_put(strided)) == strided).all()
+        for value in range(300):  # memory of the host that is another number's at once
+            assert float(jax.device_put(np.float32(value))) == value
         changing = np.zeros(1000, np.float32)
         there = jax.device_put(changing, may_alias=False)
         changing[:] = 1
