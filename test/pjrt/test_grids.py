@@ -387,9 +387,9 @@ def test_shardings_are_read_as_they_are_written() -> None:
     shardings = Shardings.of(placements, placements[1:])
     asked = CompileOptions.of(b"\x1a\x02\x28\x08")
     program = compile_program("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }\n")
-    content = serialize(program, asked, shardings)
-    again, options, found = deserialize(content, b"")
-    assert (again.inputs, options, found) == (program.inputs, asked, shardings)
+    content = serialize(program, asked, shardings, (2,))
+    again, options, found, kinds = deserialize(content, b"")
+    assert (again.inputs, options, found, kinds) == (program.inputs, asked, shardings, (2,))
     assert deserialize(content, b"\x1a\x02\x28\x04")[1].partitions == 4
     with pytest.raises(LoadError, match="damaged"):
         deserialize(content[:40], b"")
