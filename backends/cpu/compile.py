@@ -20,7 +20,7 @@ from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.program import CpuProgram
-from stablehlo_py.backends.cpu.signature import sign
+from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
 from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.codegen.size_table import SizeTable
@@ -104,7 +104,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
         code = generate(module, target, options, compiler)
         made = code.described(module, backend, target, options)
         made.helpers = helper_objects(_helpers(made))
-        made.objects = _finished(compiler, code, sign(made))
+        made.objects = _finished(compiler, code, signature(made))
     except BaseException:
         compiler.abandon()
         raise
@@ -112,16 +112,20 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     return made
 
 
-def _finished(compiler: ObjectCompiler, code: Generated, signature: str) -> list[bytes]:
-    """The object files of a program whose kernels the compiler has; one of them holds the signature."""
+def _finished(compiler: ObjectCompiler, code: Generated, data: bytes) -> list[bytes]:
+    """The object files of a program whose kernels the compiler has; one of them holds the data of its signature."""
     light = compiler.is_small and code.program.is_light
     if not light:
         first, *others = code.entries
-        for unit in (replace(first, text=f"{signature}\n{first.text}"), *others):
+        for unit in (replace(first, text=f"{global_of(data)}\n{first.text}"), *others):
             compiler.add(unit)
     progress.at("machine code")
-    # Not by `add`, by which it might be small no more.
-    return compiler.finish_light(code.entries, Unit((), signature)) if light else compiler.finish()
+    if not light:
+        return compiler.finish()
+    # Kernels serve other programs, too: they are compiled with a signature that is none. Not by `add`, by which they
+    # might be small no more.
+    kernels, entries = compiler.finish_light(code.entries, Unit((), global_of(b"\xff" * len(data))))
+    return [stamped(kernels, data), entries]
 
 
 def _kernels(

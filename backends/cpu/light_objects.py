@@ -46,21 +46,26 @@ def object_of(text: str, context: ir.Context) -> bytes:
 
 
 def known_object_of(text: str, context: ir.Context) -> bytes:
-    """The same, made once for equal texts. Thread-safe."""
+    """The same, made once for equal texts, as long as they are known. Thread-safe."""
+    global _known_size
     with _lock:
-        made = _known.pop(text, None)
+        made = _known.get(text)
     if made is None:
         made = object_of(text, context)
     with _lock:
+        if _known.pop(text, None) is None:
+            _known_size += len(text) + len(made)
         _known[text] = made  # the one used last is the last
-        if len(_known) > _MOST_KNOWN:
-            del _known[next(iter(_known))]
+        while _known_size > _MOST_KNOWN:
+            oldest = next(iter(_known))
+            _known_size -= len(oldest) + len(_known.pop(oldest))
     return made
 
 
 _lock = forks.Lock()
 _known: dict[str, bytes] = {}
-_MOST_KNOWN = 256  # each takes 5 KB, with its text
+_known_size = 0
+_MOST_KNOWN = 4 << 20  # bytes; a program of one operation takes 5 KB, with its text
 
 
 def does_not_parse(text: str) -> InternalError:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stablehlo_py.backends.cpu.light_objects import does_not_parse, known_object_of, object_of
+from stablehlo_py.backends.cpu.light_objects import does_not_parse, known_object_of
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
@@ -117,13 +117,11 @@ class ObjectCompiler:
         return [self._objects[number] for number in range(self._shards)]
 
     def finish_light(self, entries: Sequence[Unit], *others: Unit) -> list[bytes]:
-        """The same of what is small and light: how fast it compiles counts more than how fast it is. The entries come
-        with others: programs with as many arguments and results have the same. `others` go with what was added."""
+        """The same of what is small and light: how fast it compiles counts more than how fast it is. An object file of
+        what was added and `others`, and one of the entries: other programs have the same kernels, and those with as
+        many arguments and results the same entries."""
         assert self.is_small
-        return [
-            object_of(render([*self._pending, *others]), self._context),
-            known_object_of(render(entries), self._context),
-        ]
+        return [known_object_of(render(units), self._context) for units in ([*self._pending, *others], entries)]
 
     def abandon(self) -> None:
         """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""

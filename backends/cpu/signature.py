@@ -22,7 +22,11 @@ SYMBOL, SECTION = "shlo_signature", ".shlo.signature"
 def sign(program: CompiledProgram, device: Sequence[bytes] = ()) -> str:
     """Note the digest of a program whose description is complete; the text of the global that holds it and those of the
     machine code for a `device` and of its helpers, for one of the program's object files."""
-    data = signature(program, device)
+    return global_of(signature(program, device))
+
+
+def global_of(data: bytes) -> str:
+    """The text of a global that is the section."""
     listed = f'dense<"0x{data.hex().upper()}"> : tensor<{len(data)}xi8>'
     attributes = f'{{addr_space = 0 : i32, section = "{SECTION}"}}'
     return f"llvm.mlir.global external constant @{SYMBOL}({listed}) {attributes} : !llvm.array<{len(data)} x i8>"
@@ -37,6 +41,15 @@ def signature(program: CompiledProgram, device: Sequence[bytes] = ()) -> bytes:
 def _signature(program: CompiledProgram, device: Sequence[bytes]) -> bytes:
     helpers = [part for name, code in program.helpers.items() for part in (name.encode(), code)]
     return b"".join([program.digest, *(hashlib.sha256(part).digest() for part in (*device, *helpers))])
+
+
+def stamped(content: bytes, data: bytes) -> bytes:
+    """An object file with the section, and other data of that size in it."""
+    file = ObjectFile(content)
+    section = file.sections[file.names.index(SECTION)]
+    begin, size = int(section["offset"]), int(section["size"])
+    assert size == len(data)
+    return content[:begin] + data + content[begin + size :]
 
 
 def require_signature(program: CompiledProgram, devices: int = 0) -> None:

@@ -8,8 +8,11 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
 
+import stablehlo_py as shlo
+from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import features, light_objects, objects
 from stablehlo_py.backends.cpu.elf import ObjectFile
@@ -22,6 +25,8 @@ from stablehlo_py.codegen.builder import F32, I64, Function
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import quiet_context
+from stablehlo_py.runtime.loading import executable
+from stablehlo_py.runtime.program import CompiledProgram
 
 
 def adder(number: int) -> Unit:
@@ -79,21 +84,46 @@ def test_light_code_that_almost_fills_a_shard_stays_light() -> None:
     assert integer_function(NativeCode([kernels, entries]), "twice1")(100) == 102
 
 
-def test_equal_entries_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(light_objects, "_known", {})
-    monkeypatch.setattr(light_objects, "_MOST_KNOWN", 2)
+    monkeypatch.setattr(light_objects, "_known_size", 0)
 
-    def entries(number: int) -> bytes:
-        compiler = ObjectCompiler(1, quiet_context())
-        compiler.add(adder(number))
-        return compiler.finish_light([caller(number)])[1]
+    def made(number: int) -> bytes:
+        return light_objects.known_object_of(adder(number).text, quiet_context())
 
-    first = entries(1)
-    assert entries(2) is not first
-    assert entries(1) is first
-    entries(3)
+    first = made(1)
+    monkeypatch.setattr(light_objects, "_MOST_KNOWN", int(2.5 * light_objects._known_size))
+    assert made(2) is not first
+    assert made(1) is first
+    made(3)
     assert len(light_objects._known) == 2
-    assert entries(1) is first, "the one used longest ago goes first"
+    assert light_objects._known_size == sum(len(text) + len(code) for text, code in light_objects._known.items())
+    assert made(1) is first, "the one used longest ago goes first"
+
+
+def test_equal_kernels_of_different_programs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(type_: str) -> CompiledProgram:
+        text = f"""func.func @main(%x: tensor<4xf32>) -> {type_} {{
+          %0 = stablehlo.sine %x : tensor<4xf32>
+          %1 = stablehlo.reshape %0 : (tensor<4xf32>) -> {type_}
+          return %1 : {type_}
+        }}"""
+        return compile_program(text, options=shlo.Options(isolate=False, cache_dir=None))
+
+    first = program("tensor<2x2xf32>")
+    compiled = []
+    monkeypatch.setattr(light_objects, "object_of", lambda text, _: compiled.append(text))
+    second = program("tensor<4x1xf32>")
+    assert compiled == []
+    assert first.digest != second.digest
+    assert _text(first.objects[0]) == _text(second.objects[0])
+    for made, shape in ((first, (2, 2)), (second, (4, 1))):
+        (result,) = executable(made)(np.ones(4, np.float32))
+        assert result.shape == shape
+        np.testing.assert_allclose(result, np.sin(1), 1e-6)
+    first.objects[0] = second.objects[0]
+    with pytest.raises(shlo.LoadError, match="another description"):
+        executable(first)
 
 
 def test_what_fits_into_a_shard_takes_no_thread() -> None:
