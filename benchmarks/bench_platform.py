@@ -134,6 +134,38 @@ transfer(4, 1000)
 transfer(1 << 20, 30)
 
 
+def exchange(size: int) -> None:
+    """Register the cases of an array of so many f32 whose memory both sides see."""
+
+    def aligned() -> Any:
+        import numpy as np
+
+        raw = np.ones(4 * size + 64, np.uint8)
+        start = -raw.ctypes.data % 64
+        return raw[start : start + 4 * size].view(np.float32)
+
+    def there(jax: Any, device: Any) -> Work:
+        array = aligned()
+        return lambda: jax.device_put(array, device)
+
+    def from_dlpack(jax: Any, device: Any) -> Work:
+        array = aligned()
+        return lambda: jax.dlpack.from_dlpack(array, device=device)
+
+    def to_dlpack(jax: Any, device: Any) -> Work:
+        import numpy as np
+
+        x = jax.device_put(aligned(), device)
+        return lambda: np.from_dlpack(x)
+
+    CASES[f"device_put, aligned {size}"] = 300, there
+    CASES[f"from_dlpack {size}"] = 300, from_dlpack
+    CASES[f"to_dlpack {size}"] = 300, to_dlpack
+
+
+exchange(1 << 20)
+
+
 @case("scan", 20)
 def _scan(jax: Any, device: Any) -> Work:
     weights = jax.device_put(jax.numpy.eye(8) * 0.5, device)

@@ -75,7 +75,7 @@ def compile(
 @deferred()
 @public
 def compile_program(
-    source: bytes | str | os.PathLike[str] | jax.export.Exported | ir.Module,
+    source: bytes | str | os.PathLike[str] | jax.export.Exported | ir.Module | Source,
     target: str = DEFAULT_TARGET,
     entry: str | None = None,
     options: Options | None = None,
@@ -115,6 +115,8 @@ def module_for(
 
 def source_of(source: Any) -> Source | bytes:
     """What `compile` takes, read; a module, which is the caller's and which compiling would change, as bytecode."""
+    if isinstance(source, Source):
+        return source
     return bytecode(source) if isinstance(source, ir.Module) else read(source)
 
 

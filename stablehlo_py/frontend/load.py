@@ -18,6 +18,7 @@ from stablehlo_py.frontend.nesting import check_module
 from stablehlo_py.frontend.parse import parse, parse_again, readable_names
 from stablehlo_py.frontend.shards import expand
 from stablehlo_py.frontend.source import Source, read
+from stablehlo_py.frontend.tokens import make_tokens_arrays
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir
 
@@ -77,6 +78,8 @@ def load_marked(found: Source, context: ir.Context, entry: str | None = None, is
         select_entry(module, entry, found.name)
         check_elements(module)
         translate(module, check_declared(module))
+        if found.tokens:
+            make_tokens_arrays(module)
     if found.export is not None:
         attach(module, found.export)
     return module

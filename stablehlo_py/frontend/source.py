@@ -43,7 +43,8 @@ class Source:
     """The bytes of one module.
 
     `name` is what messages call it, `version` the StableHLO version that a portable artifact was written for, `export`
-    what `jax.export` says beside the module. `trusted`: JAX made it in this process.
+    what `jax.export` says beside the module. `trusted`: JAX made it in this process. `tokens`: those that `@main` takes
+    and returns are arrays (frontend/tokens.py).
     """
 
     name: str
@@ -52,11 +53,13 @@ class Source:
     version: tuple[int, int, int] | None = None
     export: Export | None = None
     trusted: bool = False
+    tokens: bool = False
 
     @property
     def key(self) -> bytes:
         """What tells this source from others."""
-        return self.data if self.export is None else self.data + repr(self.export).encode()
+        said = (b"" if self.export is None else repr(self.export).encode()) + (b"tokens" if self.tokens else b"")
+        return self.data + said
 
 
 def read(source: object) -> Source:

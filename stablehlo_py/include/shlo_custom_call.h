@@ -68,7 +68,8 @@ enum {
 enum {
   SHLO_SCALAR = 1, /* data: one value of dtype */
   SHLO_ARRAY = 2,  /* data: count values of dtype, row-major */
-  SHLO_STRING = 3  /* data: count characters, and a zero; dtype is 0 */
+  SHLO_STRING = 3, /* data: count characters, and a zero; dtype is 0 */
+  SHLO_DICTIONARY = 4 /* data: count attributes, a shlo_attribute each; dtype is 0 */
 };
 
 typedef struct {

@@ -68,6 +68,8 @@ _ARGUMENTS = {
     "Client_DefaultDeviceAssignment": "client:p replicas:i partitions:i size:z assignment:p",
     "Client_BufferFromHostBuffer": "client:p data:p type:i dims:p num_dims:z strides:p num_strides:z semantics:i "
     "device:p memory:p layout:p done:p buffer:p",
+    "Client_CreateViewOfDeviceBuffer": "client:p data:p dims:p num_dims:z type:i layout:p device:p release:p "
+    "release_argument:p stream:p buffer:p memory:p",
     "LoadedExecutable_Execute": "executable:p options:p arguments:p num_devices:z num_arguments:z outputs:p events:p "
     "device:p",
     "LoadedExecutable_Delete": "executable:p",

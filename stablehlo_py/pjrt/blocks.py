@@ -3,6 +3,7 @@ buffers, which are native code's own, as Python sees them."""
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import math
 import os
@@ -48,6 +49,7 @@ _ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 _CALLS: dict[str, tuple[type | None, tuple[type, ...], bool]] = {
     "take": (_NUMBER, (_ADDRESS,), False),
     "storage_new": (_ADDRESS, (_NUMBER,), False),
+    "storage_view": (_ADDRESS, (_NUMBER, _ADDRESS, _ADDRESS), False),
     "storage_drop": (None, (_ADDRESS,), False),
     "buffer_new": (
         _ADDRESS,
@@ -64,6 +66,7 @@ _CALLS: dict[str, tuple[type | None, tuple[type, ...], bool]] = {
     "event_await": (_ADDRESS, (_ADDRESS,), True),
     "event_complete": (None, (_ADDRESS, _ADDRESS), True),  # it calls who waits
     "queue_drain": (None, (_ADDRESS,), True),
+    "leave": (None, (), True),
 }
 _STRING, _INT64, _INT64_LIST, _FLOAT = range(4)  # PJRT_NamedValue_Type
 _FOREVER = 1 << 60  # references that nobody gives back
@@ -202,6 +205,7 @@ class Blocks:
         for name, value in copy.items():
             self._set(COPY + PLAN[name], value)
         os.register_at_fork(after_in_child=self._after_fork)
+        atexit.register(self.call["leave"])
 
     def _set(self, offset: int, value: int) -> None:
         _cell(self.state + offset).value = value
@@ -277,6 +281,10 @@ class Blocks:
             )
         return Storage(self, block)
 
+    def storage_view(self, address: int, release: int | None, argument: int | None) -> Storage:
+        """Memory that is somebody else's: release(address, argument) is called when nobody reads it any more."""
+        return Storage(self, self.call["storage_view"](address, release, argument))
+
     def storage_of(self, owner: object, address: int) -> Storage:
         """Memory that is not native code's; `owner` is kept as long as somebody uses it."""
         return Storage(self, self.new("storage", owner, address=address))
@@ -309,6 +317,11 @@ class Blocks:
         if storage is not None and event:
             self.wait(event)
         return storage
+
+    def is_shared(self, buffer: int, storage: Storage) -> bool:
+        """Whether somebody uses the memory of a buffer without the API, so that it must not be written."""
+        external = self.field("buffer", buffer, "external")
+        return bool(external or self.field("storage", storage.block, "read_only"))
 
     def spend(self, buffer: int) -> bool:
         """Delete a buffer, and whether it was not deleted before."""

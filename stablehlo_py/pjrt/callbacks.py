@@ -17,7 +17,9 @@ import jax
 import numpy as np
 from jax._src import callback, checkify, config, core, debugging, dtypes, effects, ffi, mesh, sharding_impls, xla_bridge
 from jax._src.interpreters import mlir
+from jax._src.source_info_util import SourceInfo, summarize
 
+from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.handlers import Handler, bind_here
 from stablehlo_py.pjrt.platforms import HOST
 from stablehlo_py.runtime.callbacks import python_handler
@@ -88,8 +90,11 @@ class _Lowering:
         axes = context.module_context.axis_context
         if isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1:
             # Each device computes the whole program (frontend/partition.py), so each would call the function.
-            raise NotImplementedError(
-                f"io_callback in a program for {axes.num_devices} devices: call it in jax.shard_map, on each of them"
+            raise UnsupportedError(
+                f"each of the {axes.num_devices} devices of the program would call the function",
+                location=summarize(SourceInfo(context.traceback, context.name_stack)) or None,
+                op="jax.io_callback",
+                remedy="call it in jax.shard_map, on each of them with its part",
             )
         effect = _ORDERED_IO if ordered else None
         return self._call(context, callback, "jax.io_callback", operands, effect=effect, sharding=sharding)

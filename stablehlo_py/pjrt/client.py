@@ -30,9 +30,9 @@ from stablehlo_py.errors import (
     ShloError,
     UnsupportedError,
 )
-from stablehlo_py.frontend.shards import expand
+from stablehlo_py.frontend.source import read
 from stablehlo_py.handlers import is_bound_here
-from stablehlo_py.mlir import ir, stablehlo
+from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt import analysis, grid
 from stablehlo_py.pjrt.api import structure
@@ -46,7 +46,7 @@ from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.serialized import deserialize, serialize
 from stablehlo_py.pjrt.shardings import Shardings
 from stablehlo_py.pjrt.signature import check_layouts, memory_kinds
-from stablehlo_py.pjrt.tokens import tokens_as_arrays
+from stablehlo_py.pjrt.transfers import VIEW_ALIGNMENT
 from stablehlo_py.runtime.cache import key_of
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 
@@ -106,7 +106,8 @@ class Client:
         self.devices = [self._device(number) for number in range(len(places))]
         self._device_numbers = {address: number for number, address in enumerate(self.devices)}
         # JAX's cache of compilations takes the version for what tells compilers and machines apart.
-        key = key_of(get_backend(target).describe(Options(device=places[0].number)))[:16]
+        own = Options(device=places[0].number)
+        key = key_of(get_backend(target).describe(own), own.key)[:16]
         name, version = text(platform), text(f"stablehlo-py {installed('stablehlo-py')} for {target}, key {key}")
         self.address = self.blocks.new(
             "client",
@@ -173,6 +174,7 @@ class Client:
             "Client_Compile": self._compile,
             "Client_DefaultDeviceAssignment": self._default_assignment,
             "Client_BufferFromHostBuffer": self._from_host,
+            "Client_CreateViewOfDeviceBuffer": self._view,
             "Device_MemoryStats": self._device_memory_stats,
             "LoadedExecutable_Execute": self._execute,
             "LoadedExecutable_Delete": self._delete_executable,
@@ -231,13 +233,11 @@ class Client:
         given = ctypes.string_at(program.code, program.code_size)
         check_layouts(given)
         number = self._places[self._assigned(options)[0]].number
-        source, wanted = tokens_as_arrays(given), replace(options_of(options.content), device=number)
+        source, wanted = replace(read(given), tokens=True), replace(options_of(options.content), device=number)
         adopt(get_backend(self.target).calls_functions_of)
         if options.processes > 1:
             made, shardings = grid.compile_for(source, self.target, options, wanted)
         else:
-            if isinstance(source, ir.Module):
-                expand(source)
             made = compile_program(source, target=self.target, options=wanted)
             shardings = Shardings()
         kinds = memory_kinds(given, self._kinds) or (0,) * len(made.outputs)
@@ -427,7 +427,7 @@ class Client:
                         remedy="pass a copy of it, or do not donate it",
                     )
                 spent.append(handles[source])
-            if not is_taken or self.blocks.field("buffer", handles[source], "external"):
+            if not is_taken or self.blocks.is_shared(handles[source], inputs[source]):
                 inputs[source] = place.copied(inputs[source], _bytes(spec), place)
             results.append(inputs[source])
         return inputs, results, spent
@@ -487,6 +487,24 @@ class Client:
             array = view(arguments.data, shape, dtype, strides)
             event = place.write(array, storage, stays=arguments.semantics != _ONLY_DURING_CALL)
         arguments.done = event or self.blocks.done
+        arguments.buffer = self._buffer(storage, dtype, shape, device, memory)
+
+    def _view(self, address: int) -> None:
+        """Somebody else's memory as an array. JAX copies it where this says that an argument is invalid."""
+        arguments = structure("Client_CreateViewOfDeviceBuffer").from_address(address)
+        dtype = ELEMENT_TYPES[_TYPES[arguments.type - 1]]
+        shape = _numbers(arguments.dims, arguments.num_dims)
+        data, memory = arguments.data or 0, arguments.memory
+        device = self._memory_devices[memory] if memory else self._device_numbers[arguments.device]
+        if not self._places[device].is_native:
+            raise UnsupportedError("memory of others is not taken over to this device", remedy="use jax.device_put")
+        if data % VIEW_ALIGNMENT:
+            raise ArgumentError(
+                f"the memory at {data:#x} is not aligned to {VIEW_ALIGNMENT} bytes", remedy="pass a copy of it"
+            )
+        if arguments.layout and not _is_row_major(arguments.layout, shape, dtype):
+            raise ArgumentError("the memory is not dense and row-major", remedy="pass a copy of it")
+        storage = self.blocks.storage_view(data, arguments.release, arguments.release_argument)
         arguments.buffer = self._buffer(storage, dtype, shape, device, memory)
 
     def _copy_to(self, handle: int, device: int, memory: int | None = None) -> int:
@@ -574,7 +592,7 @@ def _dense_strides(shape: Sequence[int], dtype: np.dtype) -> tuple[int, ...]:
 
 
 def _strides_of(layout: int, shape: Sequence[int], dtype: np.dtype) -> tuple[int, ...] | None:
-    """The strides that a PJRT_Buffer_MemoryLayout asks of an array's copy; None: row-major."""
+    """The strides of a dense array in a PJRT_Buffer_MemoryLayout; None: row-major."""
     asked = structure("Layout").from_address(layout)
     if asked.type == 1:
         given = structure("Strides").from_address(layout)
@@ -589,3 +607,14 @@ def _strides_of(layout: int, shape: Sequence[int], dtype: np.dtype) -> tuple[int
         strides[dimension] = size
         size *= shape[dimension]
     return tuple(strides)
+
+
+def _is_row_major(layout: int, shape: Sequence[int], dtype: np.dtype) -> bool:
+    strides, size = _strides_of(layout, shape, dtype), dtype.itemsize
+    if strides is None or 0 in shape:
+        return True
+    for length, stride in reversed(list(zip(shape, strides, strict=True))):
+        if length > 1 and stride != size:
+            return False
+        size *= length
+    return True

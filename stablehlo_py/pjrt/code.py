@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex
 from stablehlo_py.backends.cpu.target import baseline_target
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Index, ScalarType, Value
-from stablehlo_py.pjrt.fields import FIELDS, FORKED, FREE, NEXT, OWN, REFERENCES, is_short
+from stablehlo_py.pjrt.fields import FIELDS, FORKED, FREE, HANDLES, NEXT, OWN, REFERENCES, is_short
 
 OBJECT = 16  # the object, in the arguments of most functions of the API
 _EVERYBODY = (1 << 31) - 1
@@ -111,11 +111,16 @@ class Native(Function):
         def held() -> Value:
             return self.no(self.either(self.compare_exchange(place, zero, one), self.is_forked()))
 
+        self.yield_while(held)
+
+    def yield_while(self, condition: Callable[[], Value]) -> None:
+        """Let other threads run while a condition holds, which is not for long."""
+
         def wait() -> list[Value]:
             self.call("sched_yield", [], I32, external=True)
             return []
 
-        self.while_([], held, wait)
+        self.while_([], condition, wait)
 
     def unlock(self, place: Value) -> None:
         self.atomic_store(self.const(0, I32), place)
@@ -128,6 +133,10 @@ class Native(Function):
         """Give a reference back, and do something where that was the last one."""
         before = self.atomic_add(self.at(block, REFERENCES), self.const(-1))
         self.if_(self.cmp("eq", before, self.const(1)), then)
+
+    def count(self, by: int) -> None:
+        """Count what native code makes and frees."""
+        self.atomic_add(self.cell(HANDLES), self.const(by))
 
     def push(self, head: Value, block: Value) -> None:
         """Put a block on a list that other threads use, too."""
@@ -153,3 +162,13 @@ class Native(Function):
     def wake(self, place: Value) -> None:
         """Everybody who sleeps there."""
         futex(self, place, WAKE, self.const(_EVERYBODY, I32))
+
+
+def drop(state: int, kind: str, end: Callable[[Native, Value], None]) -> Native:
+    """void KIND_drop(block): give a reference back, and do `end(f, block)` where that was the last one. Passes null."""
+    f = Native(f"{kind}_drop", state, [(kind, PTR)], None)
+    block = f.parameters[kind]
+    f.ret_if(f.is_null(block))
+    f.if_last(block, lambda: end(f, block))
+    f.ret()
+    return f

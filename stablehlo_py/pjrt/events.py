@@ -7,7 +7,7 @@ calls others at once. Errors have references, since each who asks for one destro
 from __future__ import annotations
 
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Value
-from stablehlo_py.pjrt.code import OBJECT, Native
+from stablehlo_py.pjrt.code import OBJECT, Native, drop
 from stablehlo_py.pjrt.fields import (
     CALLING,
     CLOSED,
@@ -19,7 +19,6 @@ from stablehlo_py.pjrt.fields import (
     REFERENCES,
     STOPPED,
 )
-from stablehlo_py.pjrt.memory import count
 
 _CALLBACK, _ARGUMENT = 8, 16  # of who waits, behind the link to the next one
 _WAITER_BYTES = 24
@@ -28,8 +27,9 @@ _WAITER_BYTES = 24
 def functions(state: int) -> list[Native]:
     """Of events and errors."""
     return [
-        *(_event_new(state), _event_refer(state), _event_drop(state), _event_error(state)),
-        *(_event_complete(state), _event_await(state), _error_drop(state), _call_back(state), _stop(state)),
+        *(_event_new(state), _event_refer(state), drop(state, "event", _end_event), _event_error(state)),
+        *(_event_complete(state), _event_await(state), drop(state, "error", Native.discard)),
+        *(_call_back(state), _stop(state)),
         *(_destroy(state, "Event_Destroy", "event_drop"), _destroy(state, "Error_Destroy", "error_drop")),
         *(_is_ready(state), _on_ready(state), _ready_event(state)),
         *(_answer(state, "Event_Error", "event_error"), _answer(state, "Event_Await", "event_await")),
@@ -45,7 +45,7 @@ def _event_new(state: int) -> Native:
     """ptr event_new(references): an event that is not over."""
     f = Native("event_new", state, [("references", I64)])
     block = f.allocate(EVENT_BYTES)
-    count(f, 1)
+    f.count(1)
     f.put(f.const(OWN), block, NEXT)
     f.put(f.references, block, REFERENCES)
     f.set_field(f.const(0), block, "event", "waiters")
@@ -63,28 +63,10 @@ def _event_refer(state: int) -> Native:
     return f
 
 
-def _event_drop(state: int) -> Native:
-    """void event_drop(event): give a reference back. Passes null."""
-    f = Native("event_drop", state, [("event", PTR)], None)
-    f.ret_if(f.is_null(f.event))
-
-    def end() -> None:
-        count(f, -1)
-        f.call("error_drop", [f.field(f.event, "event", "error", PTR)])
-        f.free(f.event)
-
-    f.if_last(f.event, end)
-    f.ret()
-    return f
-
-
-def _error_drop(state: int) -> Native:
-    """void error_drop(error): give a reference back. Passes null."""
-    f = Native("error_drop", state, [("error", PTR)], None)
-    f.ret_if(f.is_null(f.error))
-    f.if_last(f.error, lambda: f.discard(f.error))
-    f.ret()
-    return f
+def _end_event(f: Native, event: Value) -> None:
+    f.count(-1)
+    f.call("error_drop", [f.field(event, "event", "error", PTR)])
+    f.free(event)
 
 
 def _event_error(state: int) -> Native:
@@ -147,11 +129,7 @@ def _stop(state: int) -> Native:
     f = Native("stop", state, [], None)
     f.atomic_store(f.const(1, I32), f.cell(STOPPED))
 
-    def wait() -> list[Value]:
-        f.call("sched_yield", [], I32, external=True)
-        return []
-
-    f.while_([], lambda: f.is_not_zero(f.atomic_load(I64, f.cell(CALLING))), wait)
+    f.yield_while(lambda: f.is_not_zero(f.atomic_load(I64, f.cell(CALLING))))
     f.ret()
     return f
 

@@ -7,7 +7,7 @@ call, and passed on.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxlib import xla_client
@@ -19,12 +19,19 @@ from stablehlo_py.foreign import pointer_of_capsule
 from stablehlo_py.handlers import Handler
 from stablehlo_py.pjrt import ffi_api
 from stablehlo_py.pjrt.ffi_api import BUFFER, EXECUTE, INITIALIZE, INSTANTIATE, PREPARE, Context, runtime
-from stablehlo_py.runtime.callbacks import ARRAY, DTYPES, NUMBERS, SCALAR, STRING, Call
+from stablehlo_py.runtime.callbacks import ARRAY, DICTIONARY, DTYPES, NUMBERS, SCALAR, STRING, Call, attributes_in
 
 _STAGES = {"instantiate": INSTANTIATE, "prepare": PREPARE, "initialize": INITIALIZE, "execute": EXECUTE}
 _TYPED = 1  # jax.ffi's number for handlers of XLA's FFI; others are of older interfaces
 _NUMBER_OF = {number: ffi_api.DATA_TYPES[name] for name, number in NUMBERS.items() if name in ffi_api.DATA_TYPES}
-_KINDS = {SCALAR: ffi_api.SCALAR, ARRAY: ffi_api.ARRAY, STRING: ffi_api.STRING}
+_KINDS = {
+    SCALAR: ffi_api.SCALAR,
+    ARRAY: ffi_api.ARRAY,
+    STRING: ffi_api.STRING,
+    DICTIONARY: ffi_api.DICTIONARY,
+}
+# By name: kind, element type, count, and bytes, or what a dictionary holds.
+Attributes = tuple[tuple[bytes, int, int, int, Any], ...]
 _seen: set[str] = set()
 
 
@@ -93,7 +100,7 @@ class _Target:
 
     def __init__(self, name: str, stages: Mapping[int, Callable[[int], int | None]]) -> None:
         self._stages = stages
-        self._contexts: dict[tuple[Any, ...], Context] = {}
+        self._contexts: dict[Attributes, Context] = {}
         self._check_version(name)
 
     def _check_version(self, name: str) -> None:
@@ -117,18 +124,18 @@ class _Target:
 
     def __call__(self, address: int) -> None:
         call = Call.from_address(address)
-        attributes = _attributes(call)
-        context = self._contexts.get(key := tuple(attributes))
+        attributes = _attributes(call.attributes[: call.num_attributes])
+        context = self._contexts.get(attributes)
         if context is None:
             context = Context()
             if INSTANTIATE in self._stages:
                 self._run(INSTANTIATE, context, attributes)
-            self._contexts[key] = context
+            self._contexts[attributes] = context
         for stage in (PREPARE, INITIALIZE, EXECUTE):
             if stage in self._stages:
                 self._run(stage, context, attributes, call)
 
-    def _run(self, stage: int, context: Context, attributes: list[Any], call: Call | None = None) -> None:
+    def _run(self, stage: int, context: Context, attributes: Attributes, call: Call | None = None) -> None:
         frame = _Frame(stage)
         frame.set_attributes(attributes)
         if call is not None:
@@ -164,19 +171,23 @@ class _Frame:
             values.size, values.types = count, self._numbers([BUFFER] * count)
             values.values = self._pointers(made)
 
-    def set_attributes(self, attributes: list[tuple[bytes, int, int, int, bytes]]) -> None:
-        """Name, kind, element type, count and bytes of each, by name."""
-        listed = self.frame.attributes
+    def set_attributes(self, attributes: Attributes) -> None:
+        """Of a call."""
+        self._list(self.frame.attributes, attributes)
+
+    def _list(self, listed: ctypes.Structure, attributes: Attributes) -> None:
         names = [ffi_api.Span(text=self._bytes(name), size=len(name)) for name, *_ in attributes]
-        values = []
+        values: list[ctypes.Structure] = []
         for _, kind, dtype, count, data in attributes:
-            place = self._bytes(data)
-            if kind == SCALAR:
-                values.append(ffi_api.Scalar(dtype=_NUMBER_OF[dtype], value=place))
+            if not isinstance(data, bytes):
+                values.append(ffi_api.Attributes(struct_size=ctypes.sizeof(ffi_api.Attributes)))
+                self._list(values[-1], data)
+            elif kind == SCALAR:
+                values.append(ffi_api.Scalar(dtype=_NUMBER_OF[dtype], value=self._bytes(data)))
             elif kind == ARRAY:
-                values.append(ffi_api.Array(dtype=_NUMBER_OF[dtype], size=count, data=place))
+                values.append(ffi_api.Array(dtype=_NUMBER_OF[dtype], size=count, data=self._bytes(data)))
             else:
-                values.append(ffi_api.Span(text=place, size=count))
+                values.append(ffi_api.Span(text=self._bytes(data), size=count))
         listed.size = len(attributes)
         listed.types = self._numbers([_KINDS[kind] for _, kind, *_ in attributes])
         listed.names, listed.values = self._pointers(names), self._pointers(values)
@@ -195,11 +206,15 @@ class _Frame:
         return ctypes.addressof(self._kept[-1])
 
 
-def _attributes(call: Call) -> list[tuple[bytes, int, int, int, bytes]]:
-    """The attributes of a call, sorted, as handlers expect it."""
+def _attributes(attributes: Sequence[Any]) -> Attributes:
+    """The attributes of a call or of a dictionary, sorted, as handlers expect it."""
     found = []
-    for attribute in call.attributes[: call.num_attributes]:
-        width = DTYPES[attribute.dtype].itemsize if attribute.dtype else 1
-        data = ctypes.string_at(attribute.data, attribute.count * width)
+    for attribute in attributes:
+        data: bytes | Attributes
+        if attribute.kind == DICTIONARY:
+            data = _attributes(attributes_in(attribute))
+        else:
+            width = DTYPES[attribute.dtype].itemsize if attribute.dtype else 1
+            data = ctypes.string_at(attribute.data, attribute.count * width)
         found.append((attribute.name, attribute.kind, attribute.dtype, attribute.count, data))
-    return sorted(found)
+    return tuple(sorted(found))

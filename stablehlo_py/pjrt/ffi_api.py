@@ -24,7 +24,7 @@ f8E4M3B11FNUZ:23 f8E5M2FNUZ:24 f8E4M3FNUZ:25 f4E2M1FN:32 f8E8M0FNU:33
 """
 DATA_TYPES = {name: int(number) for name, number in (word.split(":") for word in _NUMBERS.split())}
 BUFFER = 1  # XLA_FFI_ArgType, XLA_FFI_RetType
-ARRAY, SCALAR, STRING = 1, 3, 4  # XLA_FFI_AttrType
+ARRAY, DICTIONARY, SCALAR, STRING = range(1, 5)  # XLA_FFI_AttrType
 INSTANTIATE, PREPARE, INITIALIZE, EXECUTE = STAGES = range(4)
 METADATA = 1  # XLA_FFI_Extension_Type
 CODES = (

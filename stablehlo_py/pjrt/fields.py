@@ -36,8 +36,9 @@ FIELDS: dict[str, dict[str, int]] = {
     ),
     # `external`: references of who uses the memory without the API; then it stays although the buffer is deleted.
     "buffer": _words(16, "type dims rank bytes device memory data deleted minor_to_major storage event external lock"),
-    # Memory of arrays. `start`: where `size` bytes were allocated. `read_only`: nobody writes it.
-    "storage": _words(16, "address size start read_only"),
+    # Memory of arrays. `start`: where `size` bytes were allocated, 0 for somebody else's memory: then
+    # callback(address, argument) says that it is not needed any more. `read_only`: nobody writes it.
+    "storage": _words(16, "address size start read_only callback argument"),
     # `waiters`: who is to be called, CLOSED when the event is over. `over` is slept on.
     "event": _words(16, "waiters over error"),
     # A row of the table of layouts. Nobody counts references to it.
@@ -114,9 +115,10 @@ NATIVE_FIRST = (
 )
 PYTHON = {name: 64 + 8 * number for number, name in enumerate(NATIVE_FIRST)}
 # FORKED: this process is a child of the one that made the platform. STOPPED: the process ends. HANDLES counts what
-# native code has made. CALLING: how many callbacks run. COPY is the plan of a copy. Behind it is the pool of memory:
-# free ones, by size and start, oldest first.
-FORKED, STOPPED, HANDLES, CALLING, COPY = 128, 132, 192, 256, 320
+# native code has made. CALLING: how many callbacks run; RELEASING: how many that release memory, which nobody calls any
+# more after LEAVING. COPY is the plan of a copy. Behind it is the pool of memory: free ones, by size and start, oldest
+# first.
+FORKED, STOPPED, LEAVING, HANDLES, CALLING, RELEASING, COPY = 128, 132, 136, 192, 256, 264, 320
 POOL_LOCK, POOL_COUNT, POOL_BYTES, POOL = 512, 520, 528, 544
 POOL_ENTRIES = 256
 # Behind the pool is the table of layouts: what a layout of JAX's says of arrays in row-major order, for each rank.

@@ -19,7 +19,7 @@ from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load_marked
 from stablehlo_py.frontend.partition import partition
 from stablehlo_py.frontend.shards import expand
-from stablehlo_py.frontend.source import read
+from stablehlo_py.frontend.source import Source
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.propagate_shardings import PropagateShardings
@@ -34,7 +34,7 @@ _random_keys = RandomKeys()
 
 
 def compile_for(
-    source: bytes | ir.Module, target: str, options: CompileOptions, wanted: Options
+    source: Source, target: str, options: CompileOptions, wanted: Options
 ) -> tuple[CompiledProgram, Shardings]:
     """The program that each of several devices runs, and how its arguments and results are sharded.
 
@@ -42,7 +42,7 @@ def compile_for(
         UnsupportedError: a sharding is not known, or the program talks to the host while it runs. Otherwise as
             `stablehlo_py.compile`.
     """
-    module = source if isinstance(source, ir.Module) else load_marked(read(source), make_context(), isolate=False)
+    module = load_marked(source, make_context(), isolate=False)
     choose_result_shardings(module, target)
     made = partition(module)
     grid = replace(wanted, num_replicas=options.replicas, num_partitions=options.partitions)

@@ -8,13 +8,12 @@ fresh pages cost more than most programs.
 from __future__ import annotations
 
 from stablehlo_py.codegen.builder import I32, I64, PTR, Value
-from stablehlo_py.pjrt.code import OBJECT, Native
+from stablehlo_py.pjrt.code import OBJECT, Native, drop
 from stablehlo_py.pjrt.fields import (
     DESCENDING,
     DIMENSIONS,
     FIELDS,
-    FREE,
-    HANDLES,
+    LEAVING,
     MOST_DIMENSIONS,
     NEXT,
     OWN,
@@ -24,6 +23,7 @@ from stablehlo_py.pjrt.fields import (
     POOL_ENTRIES,
     POOL_LOCK,
     REFERENCES,
+    RELEASING,
     STORAGE_BYTES,
 )
 from stablehlo_py.runtime.memory import HUGE_PAGE, KEPT_BYTES, SMALL
@@ -36,15 +36,11 @@ _ENTRY = 16  # of the pool: size, start
 def functions(state: int) -> list[Native]:
     """Of storages and buffers."""
     return [
-        *(_pool_take(state), _pool_give(state), _storage_new(state), _storage_drop(state)),
-        *(_buffer_new(state), _buffer_drop(state), _buffer_hold(state), _buffer_spend(state)),
+        *(_pool_take(state), _pool_give(state), _storage_new(state), drop(state, "storage", _end_storage)),
+        *(_storage_view(state), _release_view(state), _leave(state)),
+        *(_buffer_new(state), drop(state, "buffer", _end_buffer), _buffer_hold(state), _buffer_spend(state)),
         *(_destroy(state), _delete(state), _increase(state), _decrease(state)),
     ]
-
-
-def count(f: Native, by: int) -> None:
-    """Count what native code makes and frees."""
-    f.atomic_add(f.cell(HANDLES), f.const(by))
 
 
 # --- the pool ---------------------------------------------------------------------------------------------------------
@@ -155,33 +151,76 @@ def _storage_new(state: int) -> Native:
 
     start, block, size = f.if_(f.cmp("slt", needed, f.const(SMALL)), small, large)
     f.ret_if(f.is_null(start), f.null())
-    count(f, 1)
+    f.count(1)
     f.put(f.const(OWN), block, NEXT)
     f.put(f.const(1), block, REFERENCES)
     f.set_field(f.number(f.at(block, STORAGE_BYTES)), block, "storage", "address")
     f.set_field(size, block, "storage", "size")
     f.set_field(f.number(start), block, "storage", "start")
-    f.set_field(f.const(0), block, "storage", "read_only")
+    for name in ("read_only", "callback", "argument"):
+        f.set_field(f.const(0), block, "storage", name)
     f.ret(block)
     return f
 
 
-def _storage_drop(state: int) -> Native:
-    """void storage_drop(storage): give a reference back. Passes null. Memory that Python made, Python frees."""
-    f = Native("storage_drop", state, [("storage", PTR)], None)
-    f.ret_if(f.is_null(f.storage))
-    size, start = f.field(f.storage, "storage", "size"), f.field(f.storage, "storage", "start", PTR)
+def _storage_view(state: int) -> Native:
+    """ptr storage_view(address, callback, argument): somebody else's memory, which is only read, with one reference.
+    After the last one callback(address, argument) is called, if there is one."""
+    f = Native("storage_view", state, [("address", I64), ("callback", PTR), ("argument", PTR)])
+    block = f.allocate(STORAGE_BYTES)
+    f.count(1)
+    f.put(f.const(OWN), block, NEXT)
+    f.put(f.const(1), block, REFERENCES)
+    values = {"address": f.address, "read_only": f.const(1), "callback": f.callback, "argument": f.argument}
+    for name in FIELDS["storage"]:
+        f.set_field(values.get(name) or f.const(0), block, "storage", name)
+    f.ret(block)
+    return f
 
-    def end() -> None:
-        count(f, -1)
+
+def _end_storage(f: Native, storage: Value) -> None:
+    """Memory that Python made, Python frees."""
+    size, start = f.field(storage, "storage", "size"), f.field(storage, "storage", "start", PTR)
+
+    def own() -> None:
         large = f.cmp("sge", size, f.const(SMALL))
         f.if_(large, lambda: f.call("pool_give", [size, start]), lambda: f.free(start))
 
-    def decide() -> None:
-        own = f.cmp("eq", f.get(I64, f.storage, NEXT), f.const(OWN))
-        f.if_(own, end, lambda: f.push(f.cell(FREE), f.storage))
+    def foreign() -> None:
+        f.call("release_view", [storage])
+        f.free(storage)
 
-    f.if_last(f.storage, decide)
+    def end() -> None:
+        f.count(-1)
+        f.if_(f.is_null(start), foreign, own)
+
+    is_native = f.cmp("eq", f.get(I64, storage, NEXT), f.const(OWN))
+    f.if_(is_native, end, lambda: f.discard(storage))
+
+
+def _release_view(state: int) -> Native:
+    """void release_view(storage): tell the owner of its memory that nobody reads it any more. Not when the interpreter
+    ends, nor in a forked child: the callback may be Python's."""
+    f = Native("release_view", state, [("storage", PTR)], None)
+    callback = f.field(f.storage, "storage", "callback", PTR)
+    f.ret_if(f.is_null(callback))
+    f.atomic_add(f.cell(RELEASING), f.const(1))
+    over = f.either(f.is_not_zero(f.atomic_load(I32, f.cell(LEAVING))), f.is_forked())
+
+    def tell() -> None:
+        f.call_pointer(callback, [f.field(f.storage, "storage", name, PTR) for name in ("address", "argument")])
+
+    f.if_(f.no(over), tell)
+    f.atomic_add(f.cell(RELEASING), f.const(-1))
+    f.ret()
+    return f
+
+
+def _leave(state: int) -> Native:
+    """void leave(): from now on no owner of memory is told. When the interpreter is about to end."""
+    f = Native("leave", state, [], None)
+    f.atomic_store(f.const(1, I32), f.cell(LEAVING))
+    f.yield_while(lambda: f.is_not_zero(f.atomic_load(I64, f.cell(RELEASING))))
     f.ret()
     return f
 
@@ -197,7 +236,7 @@ def _buffer_new(state: int) -> Native:
     f = Native("buffer_new", state, _NEW)
     bytes_ = f.binary("shl", f.rank, f.const(3))
     block = f.allocate(f.binary("add", bytes_, f.const(DIMENSIONS)))
-    count(f, 1)
+    f.count(1)
     f.put(f.const(OWN), block, NEXT)
     f.put(f.const(1), block, REFERENCES)
     dims = f.at(block, DIMENSIONS)
@@ -222,20 +261,11 @@ def _buffer_new(state: int) -> Native:
     return f
 
 
-def _buffer_drop(state: int) -> Native:
-    """void buffer_drop(buffer): give a reference back. Passes null."""
-    f = Native("buffer_drop", state, [("buffer", PTR)], None)
-    f.ret_if(f.is_null(f.buffer))
-
-    def end() -> None:
-        count(f, -1)
-        f.call("storage_drop", [f.field(f.buffer, "buffer", "storage", PTR)])
-        f.call("event_drop", [f.field(f.buffer, "buffer", "event", PTR)])
-        f.free(f.buffer)
-
-    f.if_last(f.buffer, end)
-    f.ret()
-    return f
+def _end_buffer(f: Native, buffer: Value) -> None:
+    f.count(-1)
+    f.call("storage_drop", [f.field(buffer, "buffer", "storage", PTR)])
+    f.call("event_drop", [f.field(buffer, "buffer", "event", PTR)])
+    f.free(buffer)
 
 
 def _buffer_hold(state: int) -> Native:

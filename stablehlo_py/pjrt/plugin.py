@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import cast
@@ -141,7 +142,7 @@ def initialize(platform: str = HOST) -> None:
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 
-    from stablehlo_py.pjrt import branches, callbacks, ffi
+    from stablehlo_py.pjrt import branches, callbacks, dlpack, ffi, persistent_cache
 
     if platform in xla_bridge._backend_factories:
         return
@@ -151,9 +152,11 @@ def initialize(platform: str = HOST) -> None:
     callbacks.register(platform, functions_of)
     ffi.register(platform, functions_of)
     branches.register(platform)
-    # What JAX lowers in a way of its own for the CPU (LAPACK, random bits), it lowers so for this platform.
+    if platform == HOST:
+        dlpack.register(platform)
+    persistent_cache.register(platform)
+    # What is lowered in a way of its own for the CPU (LAPACK, random bits), now or later, is so for this platform.
     rules = mlir._platform_specific_lowerings
-    for primitive, rule in rules["cpu"].items():
-        rules[platform].setdefault(primitive, rule)
+    rules[platform] = ChainMap(rules[platform], rules["cpu"])
     if platform not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(platform)

@@ -16,7 +16,8 @@ from stablehlo_py.runtime.entry import Call
 def functions(state: int) -> list[Native]:
     """Of transfers."""
     return [
-        *(_from_host(state), _to_host(state), _raw_to_host(state), _to_device(state), _to_memory(state)),
+        *(_from_host(state), _viewed(state), _to_host(state), _raw_to_host(state)),
+        *(_to_device(state), _to_memory(state)),
         *(_copy_entry(state), _copy(state), _copy_to(state)),
     ]
 
@@ -218,12 +219,27 @@ def _device_of(f: Native, memory: Value) -> Value:
 
 # --- from the host ----------------------------------------------------------------------------------------------------
 
-_DATA, _TYPE, _DIMS, _NUM_DIMS, _STRIDES, _NUM_STRIDES = 24, 32, 40, 48, 56, 64
+_DATA, _TYPE, _DIMS, _NUM_DIMS, _STRIDES, _NUM_STRIDES, _SEMANTICS = 24, 32, 40, 48, 56, 64, 72
 _DEVICE, _MEMORY, _LAYOUT, _DONE, _BUFFER = 80, 88, 96, 104, 112
 
 
+_IMMUTABLE_ZERO_COPY = 2  # PJRT_HostBufferSemantics: nobody writes the array as long as the buffer is there
+VIEW_ALIGNMENT = 64  # of memory that is taken as it is, as by XLA's CPU
+_VIEWED_BYTES = 64 << 10  # to copy fewer takes a microsecond
+
+
+def _viewed(state: int) -> Native:
+    """void viewed(address, event): the owner of memory learns that nobody reads it any more."""
+    f = Native("viewed", state, [("address", PTR), ("event", PTR)], None)
+    f.call("event_complete", [f.event, f.null()])
+    f.call("event_drop", [f.event])
+    f.ret()
+    return f
+
+
 def _from_host(state: int) -> Native:
-    """Dense arrays are copied before it returns, whatever the caller would allow."""
+    """A dense array that nobody writes is the buffer's memory, where it is large and aligned. Else it is copied before
+    this returns, whatever the caller would allow."""
     f = Native("Client_BufferFromHostBuffer", state)
     data, dims, strides = (f.get(PTR, f.args, offset) for offset in (_DATA, _DIMS, _STRIDES))
     type_, rank = f.get(I32, f.args, _TYPE), f.get(I64, f.args, _NUM_DIMS)
@@ -241,21 +257,37 @@ def _from_host(state: int) -> Native:
     size, dense = f.loop(0, rank, 1, measure, [item, f.const(True, I1)])
     usual = f.both(f.is_null(f.get(PTR, f.args, _LAYOUT)), dense, f.is_not_zero(item), f.no(f.is_forked()))
 
-    def make() -> Value:
+    unchanged = f.cmp("eq", f.get(I32, f.args, _SEMANTICS), f.const(_IMMUTABLE_ZERO_COPY, I32))
+    aligned = f.is_zero(f.binary("and", f.number(data), f.const(VIEW_ALIGNMENT - 1)))
+    shared = f.both(unchanged, aligned, f.cmp("sge", size, f.const(_VIEWED_BYTES)))
+
+    def view() -> list[Value]:
+        event = f.call("event_new", [f.const(2)], PTR)
+        return [f.call("storage_view", [f.number(data), f.address_of("viewed"), event], PTR), event]
+
+    def copy() -> list[Value]:
         storage = f.call("storage_new", [size], PTR)
 
-        def fill() -> Value:
+        def fill() -> None:
             f.copy_memory(f.field(storage, "storage", "address", PTR), data, size)
+
+        f.if_(f.no(f.is_null(storage)), fill)
+        return [storage, f.shared(DONE)]
+
+    def make() -> Value:
+        storage, done = f.if_(shared, view, copy)
+
+        def enter() -> Value:
             own, memory = f.get(PTR, f.args, _DEVICE), f.get(PTR, f.args, _MEMORY)
             (device,) = f.if_(f.is_null(memory), lambda: own, lambda: _device_of(f, memory))
             buffer = f.call("buffer_new", [type_, rank, dims, size, device, storage, f.null()], PTR)
             asked = f.no(f.is_null(memory))
             f.if_(asked, lambda: f.set_field(f.number(memory), buffer, "buffer", "memory"))
             f.put(buffer, f.args, _BUFFER)
-            f.put(f.shared(DONE), f.args, _DONE)
+            f.put(done, f.args, _DONE)
             return f.null()
 
-        return f.if_(f.is_null(storage), lambda: _python(f), fill)[0]
+        return f.if_(f.is_null(storage), lambda: _python(f), enter)[0]
 
     f.ret(f.if_(usual, make, lambda: _python(f))[0])
     return f

@@ -17,7 +17,7 @@ from stablehlo_py.errors import CallError
 from stablehlo_py.foreign import memory_at
 
 VERSION = 1
-SCALAR, ARRAY, STRING = 1, 2, 3
+SCALAR, ARRAY, STRING, DICTIONARY = 1, 2, 3, 4
 NUMBERS = {name: number for number, name in enumerate(ELEMENT_TYPES, 1)}
 DTYPES = dict(enumerate(ELEMENT_TYPES.values(), 1))
 # What a failed call leaves in memory: where it stands in the program, and a message.
@@ -60,6 +60,11 @@ class Call(ctypes.Structure):
     )
 
 
+def attributes_in(attribute: _Attribute) -> list[_Attribute]:
+    """Those that a dictionary holds."""
+    return list((_Attribute * attribute.count).from_address(attribute.data)) if attribute.count else []
+
+
 BUFFER_WORDS, ATTRIBUTE_WORDS, CALL_WORDS = (ctypes.sizeof(structure) // 8 for structure in (_Buffer, _Attribute, Call))
 
 
@@ -71,7 +76,7 @@ def python_handler(function: Callable[..., Any]) -> Callable[[int], None]:
     def handle(address: int) -> None:
         call = Call.from_address(address)
         operands = [_array(call.operands[number]).copy(order="K") for number in range(call.num_operands)]
-        attributes = dict(_attribute(call.attributes[number]) for number in range(call.num_attributes))
+        attributes = dict(map(_attribute, call.attributes[: call.num_attributes]))
         results = [_array(call.results[number]) for number in range(call.num_results)]
         _store(function(*operands, **attributes), results)
 
@@ -118,6 +123,8 @@ def _array(buffer: _Buffer) -> np.ndarray:
 
 def _attribute(attribute: _Attribute) -> tuple[str, Any]:
     name = attribute.name.decode()
+    if attribute.kind == DICTIONARY:
+        return name, dict(map(_attribute, attributes_in(attribute)))
     if attribute.kind == STRING:
         return name, ctypes.string_at(attribute.data, attribute.count).decode(errors="surrogateescape")
     dtype = DTYPES[attribute.dtype]

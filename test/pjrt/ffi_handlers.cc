@@ -61,6 +61,18 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(attributes, Attributes,
                                   .Attr<ffi::Span<const float>>("list")
                                   .Ret<ffi::Buffer<ffi::F64>>());
 
+// What a dictionary holds: its number, how many entries it has, and how long its string is.
+static ffi::Error Settings(ffi::Dictionary settings, ffi::ResultBuffer<ffi::F64> y) {
+  auto number = settings.get<double>("number");
+  if (!number.has_value()) return number.error();
+  auto name = settings.get<std::string_view>("name");
+  if (!name.has_value()) return name.error();
+  *y->typed_data() = *number + 10 * settings.size() + 100 * name->size();
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(settings, Settings,
+                              ffi::Ffi::Bind().Attr<ffi::Dictionary>("settings").Ret<ffi::Buffer<ffi::F64>>());
+
 // A state that one stage leaves and another finds: it counts the calls.
 struct Counter {
   explicit Counter(int64_t first) : value(first) {}

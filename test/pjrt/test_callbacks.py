@@ -236,6 +236,29 @@ def test_checks_at_run_time() -> None:
     )
 
 
+def test_tokens_that_a_program_takes_are_passed_on_or_dropped() -> None:
+    script(
+        """
+        token = jax.lax.create_token()
+        y, out = jax.jit(lambda x, token: (x, token))(jnp.ones(3), token)
+        assert y.tolist() == [1, 1, 1] and type(out).__name__ == "Token" and out is not token
+        for donate in ((), 0):
+            z, out = jax.jit(lambda x, token: (x + 1, token), donate_argnums=donate)(jnp.ones(3), token)
+            assert z.tolist() == [2, 2, 2] and type(out).__name__ == "Token"
+
+        from functools import partial
+        from jax._src import dispatch
+        from jax._src.interpreters import mlir
+        from jax.extend import core
+        taking = core.Primitive("taking")
+        taking.def_impl(partial(dispatch.apply_primitive, taking))
+        taking.def_abstract_eval(lambda x, token: x)
+        mlir.register_lowering(taking, lambda context, x, token: [x])
+        assert taking.bind(jnp.arange(3), token).tolist() == [0, 1, 2]
+        """
+    )
+
+
 def test_tokens_that_a_program_makes_are_returned() -> None:
     script(
         """
@@ -261,10 +284,11 @@ def test_on_several_devices_each_calls_the_function() -> None:
         assert doubled.tolist() == [0, 2, 4, 6]
         jax.effects_barrier()
         assert sorted(seen) == [[0, 1], [2, 3]], seen
+        from stablehlo_py.errors import UnsupportedError
         try:
             jax.jit(lambda v: io_callback(print, None, v))(x)
-        except NotImplementedError as error:
-            assert "shard_map" in str(error)
+        except UnsupportedError as error:
+            assert error.op == "jax.io_callback" and "shard_map" in error.remedy and "<lambda>" in error.location
         else:
             raise AssertionError("two devices called it")
         """,

@@ -92,6 +92,23 @@ def test_all_types(head: str) -> None:
     )
 
 
+def test_dictionaries_as_attributes(head: str) -> None:
+    script(
+        """
+        jax.config.update("jax_enable_x64", True)
+        register("settings")
+        def settings(**values):
+            call = jax.ffi.ffi_call("settings", jax.ShapeDtypeStruct((), np.float64))
+            return lambda: call(settings=values)
+        assert jax.jit(settings(number=0.5, name="abc"))() == 320.5
+        assert jax.jit(settings(number=1.5, name="", more=np.int32(3)))() == 31.5
+        said = fails(settings(number=np.float32(1), name=""))
+        assert "expected F64 but got F32" in said, said
+        """,
+        head,
+    )
+
+
 def test_states_threads_and_futures(head: str) -> None:
     script(
         """

@@ -88,8 +88,10 @@ def test_attributes_are_keywords() -> None:
     shlo.register_custom_call("test.target", function)
     configuration = """flag = true, small = -3 : i8, unsigned = 250 : ui8, wide = 5 : i64, half = 1.5 : f32,
         whole = 2.5, name = "café", list = array<i64: 1, 2, 3>, floats = array<f32: 0.5, 1.5>,
-        table = dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>, empty = array<i32>"""
+        table = dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>, empty = array<i32>,
+        nested = {inner = {number = 7 : i16, name = "deep"}, none = {}, flag = false}"""
     run(one_call(configuration=configuration), X)
+    assert seen.pop("nested") == {"inner": {"number": 7, "name": "deep"}, "none": {}, "flag": False}
     arrays = {name: seen.pop(name) for name in ("list", "floats", "table", "empty")}
     assert seen == {
         "flag": True, "small": -3, "unsigned": 250, "wide": 5, "half": 1.5, "whole": 2.5, "name": "café"
@@ -335,7 +337,9 @@ def test_an_unknown_target_says_what_is_near() -> None:
 def test_attributes_that_have_no_form() -> None:
     shlo.register_custom_call("test.target", lambda x: x)
     with pytest.raises(UnsupportedError, match="the attribute 'nested' is"):
-        compiled(one_call(configuration="nested = {a = 1}"))
+        compiled(one_call(configuration="nested = [1, 2]"))
+    with pytest.raises(UnsupportedError, match="the attribute 'inner' is"):
+        compiled(one_call(configuration="nested = {inner = unit}"))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from stablehlo_py.runtime.callbacks import (
     ATTRIBUTE_WORDS,
     BUFFER_WORDS,
     CALL_WORDS,
+    DICTIONARY,
     MESSAGE_BYTES,
     NUMBERS,
     SCALAR,
@@ -60,7 +61,6 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         if (fusion.inputs.index(op.operands[number]), result) not in pairs:
             f.copy_memory(results[result], operands[number], tensor_bytes(op.results[result]))
         operands[number] = results[result]
-    attributes = [(name, *_attribute(name, value)) for name, value in call.configuration.items()]
     message = f.gep(f.shared, SITE_BYTES, I8)
     f.store(f.null(), f.shared)
     f.store(f.const(0, I8), message)
@@ -71,8 +71,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         _buffers(f, table, call.operands, operands),
         f.const(len(results)),
         _buffers(f, table, call.results, results),
-        f.const(len(attributes)),
-        _attributes(f, table, attributes),
+        f.const(len(call.configuration)),
+        _attributes(f, table, list(call.configuration.items())),
         message,
         f.const(MESSAGE_BYTES),
     ]
@@ -130,10 +130,16 @@ def _buffers(f: Function, table: _Table, buffers: tuple[Buffer, ...], pointers: 
     return base
 
 
-def _attributes(f: Function, table: _Table, attributes: list[tuple[str, int, int, int, bytes]]) -> Value:
+def _attributes(f: Function, table: _Table, attributes: list[tuple[str, ir.Attribute]]) -> Value:
     base = f.alloca(max(1, ATTRIBUTE_WORDS * len(attributes)), I64)
-    for number, (name, kind, dtype, count, data) in enumerate(attributes):
-        words = [table.text(name.encode()), f.const(kind), f.const(dtype), f.const(count), table.text(data)]
+    for number, (name, value) in enumerate(attributes):
+        if isinstance(value, ir.DictAttr):
+            inner = [(each.name, each.attr) for each in value]
+            kind, dtype, count, data = DICTIONARY, 0, len(inner), _attributes(f, table, inner)
+        else:
+            kind, dtype, count, content = _attribute(name, value)
+            data = table.text(content)
+        words = [table.text(name.encode()), f.const(kind), f.const(dtype), f.const(count), data]
         _fill(f, f.gep(base, ATTRIBUTE_WORDS * number, I64), words)
     return base
 
@@ -159,7 +165,7 @@ def _attribute(name: str, value: ir.Attribute) -> tuple[int, int, int, bytes]:
     if array is None:
         raise UnsupportedError(
             f"the attribute '{name}' is {value}",
-            remedy="a registered custom call takes numbers, booleans, strings and arrays of numbers as attributes",
+            remedy="a registered custom call takes numbers, booleans, strings, arrays of numbers, and dictionaries",
         )
     return ARRAY, NUMBERS[element_name(array.dtype)], math.prod(array.shape), array.tobytes()
 
