@@ -1,13 +1,15 @@
-"""JAX on the platform `shlo` beside JAX's own CPU platform: what calls, eager operations and transfers take.
+"""JAX on a platform of ours beside JAX's own of the same device: what calls, eager operations and transfers take.
 
     python benchmarks/bench_platform.py                      # every case, with the CPUs that this process may run on
     python benchmarks/bench_platform.py call scan --threads 1 --rounds 15
     python benchmarks/bench_platform.py --calls 100000       # memory and handles before and after that many calls
+    python benchmarks/bench_platform.py --platform shlo_cuda # on a GPU, beside jax[cuda]; --peer "" without it
 
-Both platforms are in one process, which is kept on as many CPUs as it may use threads. They take turns, round by round;
-a number is the median of the rounds, and the ratio that of the medians. `eager cold` compiles, so each round of it is a
-process of its own, in which the imports and the first operation are not timed. It writes Python's compiled files, which
-JAX has from its installation.
+`shlo` stands beside `cpu`, `shlo_cuda` beside `cuda`, `shlo_rocm` beside `rocm`. Both platforms are in one process,
+which is kept on as many CPUs as it may use threads. They take turns, round by round; a number is the median of the
+rounds, and the ratio that of the medians. `eager cold` compiles, so each round of it is a process of its own, in which
+the imports and the first operation are not timed. It writes Python's compiled files, which JAX has from its
+installation.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-PLATFORMS = ("shlo", "cpu")
+PEERS = {"shlo": "cpu", "shlo_cuda": "cuda", "shlo_opencl": "cpu", "shlo_rocm": "rocm"}
 Work = Callable[[], object]
 #: By name: how often a round does it, and what makes it (from jax and the device).
 CASES: dict[str, tuple[int, Callable[[Any, Any], Work]]] = {}
@@ -233,15 +235,18 @@ suite("train-convnet", 4)
 suite("train-transformer", 2)
 
 
-def prepare(platforms: str, threads: int) -> Any:
+def prepare(platforms: Sequence[str], threads: int) -> Any:
     """JAX with these platforms, on so many CPUs."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU's memory is for both
     import stablehlo_py.pjrt
 
-    stablehlo_py.pjrt.initialize()
+    for platform in platforms:
+        if platform in PEERS:
+            stablehlo_py.pjrt.initialize(platform)
     import jax
 
-    jax.config.update("jax_platforms", platforms)
+    jax.config.update("jax_platforms", ",".join(platforms))
     return jax
 
 
@@ -253,12 +258,12 @@ def seconds(work: Work, repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def measure(jax: Any, name: str, rounds: int) -> dict[str, float]:
+def measure(jax: Any, platforms: Sequence[str], name: str, rounds: int) -> dict[str, float]:
     """The medians of a case, by platform."""
     repeats, make = CASES[name]
     works: dict[str, tuple[Any, Work]] = {}
-    found: dict[str, list[float]] = {platform: [] for platform in PLATFORMS}
-    for platform in PLATFORMS:
+    found: dict[str, list[float]] = {platform: [] for platform in platforms}
+    for platform in platforms:
         device = jax.devices(platform)[0]
         with jax.default_device(device):
             works[platform] = device, make(jax, device)
@@ -270,11 +275,11 @@ def measure(jax: Any, name: str, rounds: int) -> dict[str, float]:
     return {platform: statistics.median(times) for platform, times in found.items()}
 
 
-def measure_cold(threads: int, rounds: int) -> dict[str, float]:
+def measure_cold(platforms: Sequence[str], threads: int, rounds: int) -> dict[str, float]:
     """The medians of `eager cold`."""
-    found: dict[str, list[float]] = {platform: [] for platform in PLATFORMS}
+    found: dict[str, list[float]] = {platform: [] for platform in platforms}
     for _ in range(rounds):
-        for platform in PLATFORMS:
+        for platform in platforms:
             command = [sys.executable, "-W", "ignore", __file__, "--cold", platform, "--threads", str(threads)]
             environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
             done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -284,12 +289,12 @@ def measure_cold(threads: int, rounds: int) -> dict[str, float]:
 
 def cold(platform: str, threads: int) -> float:
     """Seconds of the first 1,000 eager operations of this process."""
-    jax = prepare(platform, threads)
+    jax = prepare([platform], threads)
     (jax.numpy.ones(3) - 1).block_until_ready()
     return seconds(eager(jax, jax.devices()[0]), 1)
 
 
-def memory(jax: Any, calls: int) -> str:
+def memory(jax: Any, platform: str, calls: int) -> str:
     """Resident memory and handles before and after calls of `x + 1`, whose results are dropped."""
     from stablehlo_py.pjrt import handles
 
@@ -299,7 +304,7 @@ def memory(jax: Any, calls: int) -> str:
 
     lines = []
     for size in (1, 100_000):
-        function, x = jax.jit(lambda x: x + 1), jax.numpy.ones(size, device=jax.devices("shlo")[0])
+        function, x = jax.jit(lambda x: x + 1), jax.numpy.ones(size, device=jax.devices(platform)[0])
         for _ in range(1000):
             function(x).block_until_ready()
         before, handles_before = resident(), handles()
@@ -318,24 +323,30 @@ def main() -> None:
     parser.add_argument("--cold-rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--calls", type=int, help="only memory and handles, before and after so many calls")
-    parser.add_argument("--cold", choices=PLATFORMS, help=argparse.SUPPRESS)
+    parser.add_argument("--platform", choices=PEERS, default="shlo", help="ours (default: %(default)s)")
+    parser.add_argument("--peer", help="JAX's own; empty: none (default: that of the same device)")
+    parser.add_argument("--cold", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cold:
         print(cold(given.cold, given.threads))
         return
-    jax = prepare(",".join(PLATFORMS), given.threads)
+    peer = PEERS[given.platform] if given.peer is None else given.peer
+    platforms = [given.platform, *([peer] if peer else [])]
+    jax = prepare(platforms, given.threads)
     if given.calls:
-        print(memory(jax, given.calls))
+        print(memory(jax, given.platform, given.calls))
         return
     names = given.cases or [*CASES, "eager cold"]
-    print(f"{'us':>30} {'shlo':>10} {'cpu':>10}  ratio   ({given.threads} threads, jax {jax.__version__})")
+    heads = " ".join(f"{platform:>11}" for platform in platforms)
+    print(f"{'us':>30} {heads}  ratio   ({given.threads} threads, jax {jax.__version__})")
     for name in names:
         if name == "eager cold":
-            found = measure_cold(given.threads, given.cold_rounds)
+            found = measure_cold(platforms, given.threads, given.cold_rounds)
         else:
-            found = measure(jax, name, given.rounds)
-        ours, theirs = (1e6 * found[platform] for platform in PLATFORMS)
-        print(f"{name:>30} {ours:10.2f} {theirs:10.2f} {ours / theirs:6.2f}", flush=True)
+            found = measure(jax, platforms, name, given.rounds)
+        times = [1e6 * found[platform] for platform in platforms]
+        ratio = f"{times[0] / times[1]:6.2f}" if peer else ""
+        print(f"{name:>30} {' '.join(f'{each:11.2f}' for each in times)} {ratio}", flush=True)
 
 
 if __name__ == "__main__":

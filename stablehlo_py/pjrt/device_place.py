@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,7 @@ class _Watcher:
     def __init__(self, name: str, error_of: Callable[[BaseException], int]) -> None:
         self._name, self._error_of = name, error_of
         self._works: SimpleQueue[Work] = SimpleQueue()
-        self._pending: deque[Event] = deque(maxlen=_MOST_PENDING)
+        self._pending: deque[Work] = deque()
         self._lock = threading.Lock()
         self._is_started = False
 
@@ -92,19 +93,17 @@ class _Watcher:
             if not self._is_started:
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
                 self._is_started = True
-            oldest = self._pending[0] if len(self._pending) == _MOST_PENDING else None
-            if work.event is not None:
-                self._pending.append(work.event)
-        self._works.put(work)
+            oldest = self._pending[0].event if len(self._pending) >= _MOST_PENDING else None
+            self._pending.append(work)
+            self._works.put(work)
         if oldest is not None:
-            try:
+            with suppress(ShloError):  # its own work says so
                 oldest.wait()
-            except ShloError:  # its own work says so
-                return
 
     def _run(self) -> None:
         while True:
             self._works.get().end(self._error_of)
+            self._pending.popleft()
 
 
 @dataclass

@@ -1,4 +1,5 @@
-"""JAX's own tests on the platform `shlo`, next to XLA's CPU: `tools/jax-tests FOLDER [options]` (docs/jax-platform.md).
+"""JAX's own tests on the platform `shlo`, or another one of ours, next to XLA's CPU: `tools/jax-tests FOLDER [options]`
+(docs/jax-platform.md).
 
 FOLDER holds the tests of the installed version, as the folder `tests` or jax-vX.Y.Z-tests.tar.xz. Each test runs in a
 worker process with a limit of time and memory; a crash or a hang is its outcome, and the worker is replaced.
@@ -24,10 +25,10 @@ from stablehlo_py.conformance.journal import Journal
 from stablehlo_py.conformance.workers import Pool, Task
 from stablehlo_py.errors import ShloError
 from stablehlo_py.markdown import table
+from stablehlo_py.pjrt.platforms import HOST, PLATFORMS
 
 HERE = Path(__file__).parent
 EXCEPTIONS = HERE / "jax_tests_exceptions.txt"
-PLATFORM = "shlo"
 JOBS = 150  # tests of a process, until another takes its place: what JAX caches of them is given back then
 FILES = """lax_test lax_numpy_operators_test lax_numpy_reducers_test lax_numpy_indexing_test lax_numpy_test
     lax_vmap_test lax_vmap_op_test lax_autodiff_test lax_control_flow_test nn_test fft_test random_lax_test random_test
@@ -37,7 +38,8 @@ OUTCOMES = ("passed", "skipped", "failed", "memory", "timeout", "crash", "not ru
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a test on XLA's CPU and on the platform, where it runs if it was not skipped on the former."""
+    """What became of a test on XLA's CPU and on our platform (`shlo`, whichever it is), where it runs if it was not
+    skipped on the former."""
 
     file: str
     test: str
@@ -91,7 +93,7 @@ class Runner:
                     here.append(result)
                 else:
                     yield result
-            yield from self._on(pool, file, PLATFORM, here)
+            yield from self._on(pool, file, options.platform, here)
 
     def _task(self, file: str, platform: str) -> Task:
         return Task("jax_tests_worker", "task", (str(self._folder), file, platform), str(HERE))
@@ -110,9 +112,11 @@ class Runner:
         by_test = {result.test: result for result in results}
         for outcome in pool.run(list(by_test), self._task(file, platform)):
             status, error = outcome.value if outcome.status == "done" else (outcome.status, outcome.value)
-            result = replace(by_test[outcome.job], error=error, **{platform: status})
-            if platform == PLATFORM:
-                result = replace(result, seconds=round(outcome.seconds, 2))
+            result = replace(by_test[outcome.job], error=error)
+            if platform == "cpu":
+                result = replace(result, cpu=status)
+            else:
+                result = replace(result, shlo=status, seconds=round(outcome.seconds, 2))
             self._journal.add([result])
             yield result
 
@@ -190,6 +194,7 @@ def main(argv: list[str] | None = None) -> int:
     add(
         "--files", nargs="+", default=FILES.split(), metavar="FILE", help="patterns, as lax_test (default: %(default)s)"
     )
+    add("--platform", choices=PLATFORMS, default=HOST, help="ours (default: %(default)s)")
     add("--filter", nargs="+", default=["*"], metavar="PATTERN", help="only tests whose name, Class.test, fits one")
     add("--sample", type=_sample, default=(1, 1), metavar="N/M", help="the N-th of M parts of every file's tests")
     add("--cases", type=int, default=1, help="JAX_NUM_GENERATED_CASES (default: %(default)s)")
@@ -202,7 +207,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     os.environ.update(JAX_NUM_GENERATED_CASES=str(options.cases), JAX_SKIP_SLOW_TESTS="1")
     try:
-        journal = Journal(options.journal, PLATFORM, Result)
+        journal = Journal(options.journal, options.platform, Result)
         if options.report:
             return _report(list(journal.known.values()), print_failures=True)
         with unpacked(_source(options.folder)) as found:

@@ -27,7 +27,7 @@ def task(folder: str, file: str, platform: str) -> Callable[[str], object]:
         os.environ["SHLO_NUM_DEVICES"] = asked[1] if asked else "1"
         from stablehlo_py.pjrt import initialize
 
-        initialize()
+        initialize(platform)
     from jax._src import test_util
 
     test_util.device_under_test = lambda: "cpu"  # tolerances, types and skipped tests are those of a CPU

@@ -9,6 +9,9 @@ import textwrap
 
 import pytest
 
+from stablehlo_py.errors import OptionError
+from stablehlo_py.pjrt import initialize
+
 OTHER = r"is for JAX from 0\.10\.1 on, up to 0\.10, and this is (.|\n)*help: pip install 'jax>=0\.10\.1,==0\.10\.\*'"
 USED = "import sys; used = 'stablehlo_py.pjrt.plugin' in sys.modules\n"
 
@@ -57,6 +60,11 @@ def test_where_nobody_asks_nothing_is_imported(platforms) -> None:
     run(f"assert jax.devices()[0].platform == 'cpu'\n{USED}assert not used", platforms)
 
 
+def test_there_are_no_other_platforms() -> None:
+    with pytest.raises(OptionError, match="use one of shlo, shlo_cuda, shlo_opencl, shlo_rocm"):
+        initialize("shlo_tpu")
+
+
 def test_it_may_be_registered_before() -> None:
     run(
         """
@@ -70,14 +78,22 @@ def test_it_may_be_registered_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "reason"),
+    ("platform", "before", "reason"),
     [
-        ("jax.__version_info__ = (0, 9, 2)", OTHER),
-        ("jax.__version_info__ = (0, 11, 0)", OTHER),
-        ("import os; os.environ['SHLO_NUM_DEVICES'] = 'two'", "SHLO_NUM_DEVICES is 'two'"),
+        ("shlo", "jax.__version_info__ = (0, 9, 2)", OTHER),
+        ("shlo", "jax.__version_info__ = (0, 11, 0)", OTHER),
+        ("shlo", "import os; os.environ['SHLO_NUM_DEVICES'] = 'two'", "SHLO_NUM_DEVICES is 'two'"),
+        *(
+            (
+                f"shlo_{name}",
+                f"import os; os.environ['SHLO_{driver.upper()}_LIBRARY'] = '/nowhere'",
+                f"no {driver} here",
+            )
+            for name, driver in (("cuda", "CUDA"), ("opencl", "OpenCL"), ("rocm", "HIP"))
+        ),
     ],
 )
-def test_where_it_cannot_be_had_jax_says_why(before, reason) -> None:
+def test_where_it_cannot_be_had_jax_says_why(platform, before, reason) -> None:
     run(
         f"""
         {before}
@@ -89,5 +105,5 @@ def test_where_it_cannot_be_had_jax_says_why(before, reason) -> None:
         else:
             raise AssertionError
         """,
-        "shlo",
+        platform,
     )

@@ -121,7 +121,7 @@ def test_exceptions_have_reasons_and_never_excuse_the_end_of_the_process(tmp_pat
 
 @pytest.mark.parametrize("journal", sorted(Path(__file__).parent.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_the_page_has_the_tables_of_the_journals(journal: Path) -> None:
-    known = Journal(journal, jax_tests.PLATFORM, Result).known.values()
+    known = Journal(journal, jax_tests.HOST, Result).known.values()
     results = [result for result in known if not result.is_waiting]
     page = Path(__file__).resolve().parents[2] / "docs" / "jax-platform.md"
     assert jax_tests.by_file(results, Exceptions()) in page.read_text()
