@@ -18,6 +18,7 @@ import numpy as np
 
 from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.gpu.backend import GpuBackend
+from stablehlo_py.backends.gpu.driver.memory import STAGED_BYTES
 from stablehlo_py.errors import ArgumentError, ShloError
 from stablehlo_py.pjrt.blocks import Blocks, Storage
 from stablehlo_py.pjrt.places import Place
@@ -178,15 +179,17 @@ class DevicePlace(Place):
         block = self._block(storage)
         if not array.nbytes:
             return 0
-        dense = array if array.flags.c_contiguous else array.copy()
-        if stays or dense is not array:
-            event = block.space.begin_copy(block.allocation.address, address_of(dense), dense.nbytes)
-            handle = self._watched(event, [block], [block], kept=dense)
+        # JAX says that arrays of NumPy stay, which programs may write all the same: small ones are copied.
+        is_copied = array.nbytes <= STAGED_BYTES or not array.flags.c_contiguous
+        dense = array.copy() if is_copied else array
+        if not (is_copied or stays):
+            event = block.space.write(dense, block.allocation)
         else:
-            handle = self._watched(block.space.write(dense, block.allocation), [block], [block])
-        if stays or not handle:
+            event = block.space.begin_copy(block.allocation.address, address_of(dense), dense.nbytes)
+        handle = self._watched(event, [block], [block], kept=dense)
+        if stays and not is_copied:
             return handle
-        self.blocks.call["event_drop"](handle)
+        self.blocks.call["event_drop"](handle or None)
         return 0
 
     def read(self, storage: Storage, offset: int, size: int, target: int) -> int:
