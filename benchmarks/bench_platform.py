@@ -2,6 +2,7 @@
 
     python benchmarks/bench_platform.py                      # every case, with the CPUs that this process may run on
     python benchmarks/bench_platform.py call scan --threads 1 --rounds 15
+    python benchmarks/bench_platform.py --devices 8          # calls on so many devices of each platform
     python benchmarks/bench_platform.py --calls 100000       # memory and handles before and after that many calls
     python benchmarks/bench_platform.py --platform shlo_cuda # on a GPU, beside jax[cuda]; --peer "" without it
 
@@ -27,13 +28,17 @@ PEERS = {"shlo": "cpu", "shlo_cuda": "cuda", "shlo_opencl": "cpu", "shlo_rocm": 
 Work = Callable[[], object]
 #: By name: how often a round does it, and what makes it (from jax and the device).
 CASES: dict[str, tuple[int, Callable[[Any, Any], Work]]] = {}
+#: The same of several devices: all of the device's platform.
+ON_DEVICES: dict[str, tuple[int, Callable[[Any, Any], Work]]] = {}
 
 
-def case(name: str, repeats: int) -> Callable[[Callable[[Any, Any], Work]], Callable[[Any, Any], Work]]:
+def case(
+    name: str, repeats: int, cases: dict[str, tuple[int, Callable[[Any, Any], Work]]] = CASES
+) -> Callable[[Callable[[Any, Any], Work]], Callable[[Any, Any], Work]]:
     """Register what makes a case."""
 
     def register(make: Callable[[Any, Any], Work]) -> Callable[[Any, Any], Work]:
-        CASES[name] = repeats, make
+        cases[name] = repeats, make
         return make
 
     return register
@@ -235,10 +240,49 @@ suite("train-convnet", 4)
 suite("train-transformer", 2)
 
 
-def prepare(platforms: Sequence[str], threads: int) -> Any:
-    """JAX with these platforms, on so many CPUs."""
+def _mapped(jax: Any, device: Any, elements: int, body: Callable[[Any], Any], summed: bool = False) -> Work:
+    """A call of `jax.shard_map`, of which each device has so many elements."""
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    devices = device.client.devices()
+    mesh, rows = Mesh(np.array(devices), ("d",)), PartitionSpec("d")
+    out = PartitionSpec() if summed else rows
+    function = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=rows, out_specs=out))
+    x = jax.device_put(np.ones((len(devices), elements), np.float32), NamedSharding(mesh, rows))
+    return lambda: jax.block_until_ready(function(x))
+
+
+@case("shard_map of x + 1", 200, ON_DEVICES)
+def _on_parts(jax: Any, device: Any) -> Work:
+    return _mapped(jax, device, 4, lambda part: part + 1)
+
+
+@case("shard_map of psum(x)", 200, ON_DEVICES)
+def _sum_of_parts(jax: Any, device: Any) -> Work:
+    return _mapped(jax, device, 4, lambda part: jax.lax.psum(part, "d"), summed=True)
+
+
+@case("shard_map, 1 MiB a device", 20, ON_DEVICES)
+def _on_large_parts(jax: Any, device: Any) -> Work:
+    return _mapped(jax, device, 1 << 18, lambda part: part * 2 + 1)
+
+
+@case("pmap of x + 1", 200, ON_DEVICES)
+def _pmap(jax: Any, device: Any) -> Work:
+    devices = device.client.devices()
+    function = jax.pmap(lambda part: part + 1, devices=devices)
+    x = function(jax.numpy.ones((len(devices), 4)))
+    return lambda: jax.block_until_ready(function(x))
+
+
+def prepare(platforms: Sequence[str], threads: int, devices: int = 1) -> Any:
+    """JAX with these platforms, on so many CPUs; `devices`: how many of `shlo`, and of JAX's CPU."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a GPU's memory is for both
+    if devices > 1:
+        os.environ["SHLO_NUM_DEVICES"] = str(devices)
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
     import stablehlo_py.pjrt
 
     for platform in platforms:
@@ -260,7 +304,7 @@ def seconds(work: Work, repeats: int) -> float:
 
 def measure(jax: Any, platforms: Sequence[str], name: str, rounds: int) -> dict[str, float]:
     """The medians of a case, by platform."""
-    repeats, make = CASES[name]
+    repeats, make = {**CASES, **ON_DEVICES}[name]
     works: dict[str, tuple[Any, Work]] = {}
     found: dict[str, list[float]] = {platform: [] for platform in platforms}
     for platform in platforms:
@@ -322,6 +366,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cold-rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--devices", type=int, default=1, help=f"more than one: of {', '.join(ON_DEVICES)}")
     parser.add_argument("--calls", type=int, help="only memory and handles, before and after so many calls")
     parser.add_argument("--platform", choices=PEERS, default="shlo", help="ours (default: %(default)s)")
     parser.add_argument("--peer", help="JAX's own; empty: none (default: that of the same device)")
@@ -332,11 +377,11 @@ def main() -> None:
         return
     peer = PEERS[given.platform] if given.peer is None else given.peer
     platforms = [given.platform, *([peer] if peer else [])]
-    jax = prepare(platforms, given.threads)
+    jax = prepare(platforms, given.threads, given.devices)
     if given.calls:
         print(memory(jax, given.platform, given.calls))
         return
-    names = given.cases or [*CASES, "eager cold"]
+    names = given.cases or (list(ON_DEVICES) if given.devices > 1 else [*CASES, "eager cold"])
     heads = " ".join(f"{platform:>11}" for platform in platforms)
     print(f"{'us':>30} {heads}  ratio   ({given.threads} threads, jax {jax.__version__})")
     for name in names:

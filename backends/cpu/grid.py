@@ -6,8 +6,9 @@ address of its record.
 
 A process that has to wait says on what in its record, spins briefly, then sleeps in a futex, for `NAP` at most: then it
 looks whether the grid has failed, in which case nobody waits any more and every program returns after the op that it is
-at. Who waits, and whether what it waits for is still to come, is all in memory, so the runtime can tell that nobody can
-ever go on (stablehlo_py/runtime/grid.py).
+at. Who waits, and whether what it waits for is still to come, is all in memory, so it can be told that nobody can ever
+go on: by the runtime (stablehlo_py/runtime/grid_call.py), or by the processes that wait, where no thread looks after
+them (stablehlo_py/pjrt/processes.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from stablehlo_py.backends.cpu.layout import (
     HEADER,
     NAP,
     NUMBER,
+    PROCESSES,
     RECORD,
+    RECORD_BYTES,
+    RECORDS,
+    STUCK,
     WAIT_ADDRESS,
     WAIT_VALUE,
     WAITS,
@@ -59,6 +64,8 @@ def _wait_function(target: CpuTarget) -> Function:
     failed."""
     f = Function("shlo_grid_wait", [("record", PTR), ("address", PTR), ("value", I32)], target.emitter())
     header = read(f, f.record, HEADER, PTR)
+    waits_before = f.alloca(1, I64)
+    f.store(f.const(-1), waits_before)
 
     def changed() -> Value:
         return f.cmp("ne", f.atomic_load(I32, f.address), f.value)
@@ -66,15 +73,53 @@ def _wait_function(target: CpuTarget) -> Function:
     def over() -> Value:
         return f.binary("or", changed(), has_failed(f, header))
 
+    def nap() -> None:
+        futex(f, f.address, WAIT, f.value, field(f, header, NAP))
+        goes_on = f.binary("xor", over(), f.const(1, I1))
+        f.if_(f.binary("and", goes_on, f.cmp("ne", read(f, header, PROCESSES), f.const(0))), look)
+
+    def look() -> None:
+        waits = f.call("shlo_grid_waits", [header], I64)
+        stuck = f.binary("and", f.cmp("sge", waits, f.const(0)), f.cmp("eq", waits, f.load(I64, waits_before)))
+
+        def give_up() -> None:
+            f.compare_exchange(field(f, header, FAILED), f.const(0, I32), f.const(STUCK, I32))
+
+        f.if_(stuck, give_up)
+        f.store(waits, waits_before)
+
     def wait() -> None:
         f.store(f.cast("zext", f.value, I64), field(f, f.record, WAIT_VALUE))
         f.atomic_add(field(f, f.record, WAITS), f.const(1))
         f.atomic_store(f.cast("ptrtoint", f.address, I64), field(f, f.record, WAIT_ADDRESS))
-        spin_then(f, over, lambda: futex(f, f.address, WAIT, f.value, field(f, header, NAP)))
+        spin_then(f, over, nap)
         f.atomic_store(f.const(0), field(f, f.record, WAIT_ADDRESS))
 
     f.if_(f.binary("xor", over(), f.const(1, I1)), wait)
     f.ret()
+    return f
+
+
+def _waits_function(target: CpuTarget) -> Function:
+    """i64 shlo_grid_waits(header): how often all processes together have waited, if each of them waits now, for
+    something that has not come; else -1. Nobody can go on if that is so twice, with the same number."""
+    f = Function("shlo_grid_waits", [("header", PTR)], target.emitter(), result=I64)
+    records = read(f, f.header, RECORDS, PTR)
+
+    def add(number: Value, total: Value) -> list[Value]:
+        record = f.gep(records, f.imul(number, RECORD_BYTES), I8)
+        address = read(f, record, WAIT_ADDRESS)
+
+        def unchanged() -> Value:
+            found = f.atomic_load(I32, f.cast("inttoptr", address, PTR))
+            return f.cmp("eq", f.cast("zext", found, I64), read(f, record, WAIT_VALUE))
+
+        (waits,) = f.if_(f.cmp("ne", address, f.const(0)), unchanged, lambda: f.const(False, I1))
+        waits = f.binary("and", waits, f.cmp("sge", total, f.const(0)))
+        return [f.select(waits, f.binary("add", total, read(f, record, WAITS)), f.const(-1))]
+
+    (total,) = f.loop(0, read(f, f.header, PROCESSES), 1, add, [f.const(0)])
+    f.ret(total)
     return f
 
 
@@ -112,4 +157,4 @@ def _end_function(target: CpuTarget) -> Function:
 
 def functions(target: CpuTarget) -> list[Function]:
     """What kernels that communicate call, and loops."""
-    return [_wait_function(target), _meet_function(target), _end_function(target)]
+    return [_waits_function(target), _wait_function(target), _meet_function(target), _end_function(target)]

@@ -16,10 +16,12 @@ from stablehlo_py.runtime.program import GridPlan
 
 _AT_PORT = ctypes.c_int64 * 3  # process, port, address
 _DRAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_FAILURES = {
+#: What the processes of a grid notice themselves, by the value of FAILED; with a place for who noticed.
+FAILURES = {
     layout.MISMATCH: "processes meet at different ops, as process {} noticed",
     layout.MISFIT: "process {} received what does not fit: send and recv of a channel differ in their types",
     layout.NO_MEMORY: "there is no memory for what process {} sends",
+    layout.STUCK: "the processes of the grid wait for each other",
 }
 
 
@@ -105,7 +107,7 @@ class GridMemory:
     def failure(self) -> tuple[str, int] | None:
         """What a process has noticed, and which."""
         code = self._failed()
-        return (_FAILURES[code], self._get(self._header, layout.AT)) if code in _FAILURES else None
+        return (FAILURES[code], self._get(self._header, layout.AT)) if code in FAILURES else None
 
     def waits(self, process: int) -> int | None:
         """How often a process has waited, if it waits for something that has not come."""

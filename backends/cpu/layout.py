@@ -23,10 +23,12 @@ PROCESS_BYTES = 16
 
 # The header, a block that ends loops: FAILED is what went wrong (0: nothing), END the address of `shlo_grid_end`. AT is
 # the process that noticed; NAP a timespec; CALL the address of `shlo_call_python` (calls.py), TRANSFER the Python
-# function for infeed and outfeed: of three i64, process, port, address.
+# function for infeed and outfeed: of three i64, process, port, address. PROCESSES: how many there are, if one that
+# waits is to look whether all do so for ever; else 0.
 FAILED, END, AT, NAP, CALL, TRANSFER, RECORDS, BARRIERS, CHANNELS = ASKED, ANSWER, 16, 24, 40, 48, 56, 64, 72
+PROCESSES = 80
 HEADER_BYTES = 128
-STOPPED, MISMATCH, MISFIT, NO_MEMORY = 1, 2, 3, 4  # values of FAILED
+STOPPED, MISMATCH, MISFIT, NO_MEMORY, STUCK = 1, 2, 3, 4, 5  # values of FAILED
 
 # A record: the op that the process is at, its operand, the i32 that it waits for to change (address, 0 when it does not
 # wait, and value), how often it has waited, the header; the key of its random numbers, and the address of how often

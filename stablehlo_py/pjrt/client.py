@@ -2,7 +2,7 @@
 
 Native code answers what is asked of arrays and executables; on the host it runs programs and copies arrays (native.py).
 Here is what makes executables, and what native code leaves to Python: calls and copies on GPUs (places.py), programs
-that call Python, or run on several devices, layouts that are not row-major, and errors.
+that call Python, layouts that are not row-major, and errors.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version as installed
@@ -414,6 +415,7 @@ class Client:
         inputs = [place.hold(handle) for handle in handles]
         self._check_inputs(executable.program, handles)
         spent, results = [], []
+        times = Counter(handles)
         for number, spec in enumerate(executable.program.outputs):
             source = executable.donated.get(number)
             if source is None:
@@ -421,7 +423,7 @@ class Client:
                 continue
             is_taken = source not in kept
             if is_taken:
-                if handles.count(handles[source]) > 1:
+                if times[handles[source]] > 1:
                     raise ArgumentError(
                         f"argument {source} is donated, and passed as another argument, too",
                         remedy="pass a copy of it, or do not donate it",

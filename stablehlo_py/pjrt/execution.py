@@ -1,10 +1,11 @@
-"""Calls of programs on one device: native code (code.py).
+"""Calls of programs: native code (code.py).
 
-A call is a job: a block that holds what the program reads and writes, until it is over. The calling thread runs a cheap
-program at once, where all that it reads is there; all others go to the queue of the device, whose thread runs them in
-the order in which they came. So a queued program that reads what a later one overwrites (a donated argument) runs
-before it. What does not fit this (another number of arguments, deleted ones, programs that call Python) is Python's
-(`Client._execute`), which also says what is wrong.
+A call on one device is a job: a block that holds what the program reads and writes, until it is over. The calling
+thread runs a cheap program at once, where all that it reads is there; all others go to the queue of the device, whose
+thread runs them in the order in which they came. So a queued program that reads what a later one overwrites (a donated
+argument) runs before it. A call on several devices is a job for each (processes.py). What does not fit this (another
+number of arguments, deleted ones, programs that call Python) is Python's (`Client._execute`), which also says what is
+wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from stablehlo_py.codegen.builder import I1, I32, I64, PTR, ScalarType, Value
+from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Index, ScalarType, Value
 from stablehlo_py.pjrt.code import Native
 from stablehlo_py.pjrt.events import is_over
 from stablehlo_py.pjrt.fields import (
@@ -34,29 +35,32 @@ from stablehlo_py.pjrt.fields import (
     RESULT_BYTES,
 )
 from stablehlo_py.runtime.callbacks import MESSAGE_BYTES, SITE_BYTES
-from stablehlo_py.runtime.entry import Call
+from stablehlo_py.runtime.entry import FAILED, Call
 
 # In the arguments of LoadedExecutable_Execute.
-_EXECUTABLE, _OPTIONS, _ARGUMENTS, _DEVICES, _COUNT, _OUTPUTS, _EVENTS, _DEVICE = range(16, 80, 8)
+EXECUTABLE, _OPTIONS, _ARGUMENTS, _DEVICES, _COUNT, _OUTPUTS, EVENTS, _DEVICE = range(16, 80, 8)
 _KEPT, _NUM_KEPT = 56, 64  # in its options: arguments that are not donated
 _INTERNAL = 13  # absl::StatusCode
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # spreads addresses over a hash table
 
 
 def functions(state: int) -> list[Native]:
     """Of calls."""
     return [
-        *(_execute(state), _hold_inputs(state), _make_outputs(state), _is_donated(state), _donate(state)),
-        *(_donates_twice(state), _start(state), _job_run(state), _job_drop(state), _failure(state), _results(state)),
+        *(_execute(state), _job_new(state), _hold_inputs(state), _make_outputs(state), _is_donated(state)),
+        *(_donate(state), _donates_twice(state), _start(state), _hand_out(state), _results(state), _job_run(state)),
+        *(_job_drop(state), _failure(state)),
     ]
 
 
-def _plan(f: Native, plan: Value, name: str, type_: ScalarType = I64) -> Value:
+def planned(f: Native, plan: Value, name: str, type_: ScalarType = I64) -> Value:
+    """A field of a plan."""
     return f.get(type_, plan, PLAN[name])
 
 
 def table(f: Native, job: Value, plan: Value, name: str) -> Value:
     """The address of one of the tables of a job."""
-    return f.at(job, _plan(f, plan, name))
+    return f.at(job, planned(f, plan, name))
 
 
 def each(f: Native, number: Value, body: Callable[[Value], None]) -> None:
@@ -70,7 +74,7 @@ def each(f: Native, number: Value, body: Callable[[Value], None]) -> None:
 
 def _result(f: Native, plan: Value, number: Value) -> Value:
     """The description of a result."""
-    return f.at(_plan(f, plan, "results", PTR), f.binary("mul", number, f.const(RESULT_BYTES)))
+    return f.at(planned(f, plan, "results", PTR), f.binary("mul", number, f.const(RESULT_BYTES)))
 
 
 # --- a call -----------------------------------------------------------------------------------------------------------
@@ -78,7 +82,7 @@ def _result(f: Native, plan: Value, number: Value) -> Value:
 
 def _execute(state: int) -> Native:
     f = Native("LoadedExecutable_Execute", state)
-    executable = f.get(PTR, f.args, _EXECUTABLE)
+    executable = f.get(PTR, f.args, EXECUTABLE)
     plan = f.field(executable, "executable", "plan", PTR)
 
     def python() -> Value:
@@ -87,19 +91,18 @@ def _execute(state: int) -> Native:
     def native() -> Value:
         device = f.get(I64, f.args, _DEVICE)
         own = f.load(I64, f.field(executable, "executable", "devices", PTR))
+        devices = planned(f, plan, "devices")
         fits = f.both(
-            f.cmp("eq", f.get(I64, f.args, _DEVICES), f.const(1)),
-            f.cmp("eq", f.get(I64, f.args, _COUNT), _plan(f, plan, "num_inputs")),
+            f.cmp("eq", f.get(I64, f.args, _DEVICES), devices),
+            f.cmp("eq", f.get(I64, f.args, _COUNT), planned(f, plan, "num_inputs")),
             f.either(f.is_zero(device), f.cmp("eq", device, own)),
             f.is_zero(f.field(executable, "executable", "deleted")),
             f.no(f.is_forked()),
         )
+        alone = f.both(f.cmp("eq", devices, f.const(1)), f.is_zero(planned(f, plan, "grid")))
 
         def hold() -> Value:
-            job = f.allocate(_plan(f, plan, "job_bytes"))
-            f.put(plan, job, JOB["plan"])
-            for name in ("owner", "event", "scratch", "failure"):
-                f.put(f.const(0), job, JOB[name])
+            job = f.call("job_new", [plan, f.const(0)], PTR)
             ready = f.call("hold_inputs", [f.args, job], I32)
             alive = f.cmp("sge", ready, f.const(0, I32))
             (made,) = f.if_(
@@ -112,18 +115,41 @@ def _execute(state: int) -> Native:
                 f.call("job_drop", [job])
                 return python()
 
-            return f.if_(made, lambda: f.call("start", [f.args, job, ready], PTR), give_up)[0]
+            def start() -> Value:
+                f.call("donate", [f.args, job])
+                return f.call("start", [f.args, job, ready], PTR)
 
-        return f.if_(fits, hold, python)[0]
+            return f.if_(made, start, give_up)[0]
+
+        def several() -> Value:
+            done = f.is_not_zero(f.call("execute_processes", [f.args], I32))
+            return f.if_(done, f.null, python)[0]
+
+        def run() -> Value:
+            return f.if_(alone, hold, several)[0]
+
+        return f.if_(fits, run, python)[0]
 
     (error,) = f.if_(f.is_null(plan), python, native)
     f.ret(error)
     return f
 
 
+def _job_new(state: int) -> Native:
+    """ptr job_new(plan, device): a job for the device of that number, among those of the program."""
+    f = Native("job_new", state, [("plan", PTR), ("device", I64)])
+    job = f.allocate(planned(f, f.plan, "job_bytes"))
+    f.put(f.plan, job, JOB["plan"])
+    f.put(f.device, job, JOB["number"])
+    for name in ("owner", "event", "scratch", "failure", "grid"):
+        f.put(f.const(0), job, JOB[name])
+    f.ret(job)
+    return f
+
+
 def _row(f: Native, offset: int) -> Value:
-    """The list of arguments, or of results, of the only device."""
-    return f.load(PTR, f.get(PTR, f.args, offset))
+    """The list of arguments, or of results, of the device of a job."""
+    return f.load(PTR, f.get(PTR, f.args, offset), f.get(I64, f.job, JOB["number"]))
 
 
 def _hold_inputs(state: int) -> Native:
@@ -131,10 +157,10 @@ def _hold_inputs(state: int) -> Native:
     whether all of them are there by now."""
     f = Native("hold_inputs", state, [("args", PTR), ("job", PTR)], I32)
     plan = f.get(PTR, f.job, JOB["plan"])
-    number = _plan(f, plan, "num_inputs")
+    number = planned(f, plan, "num_inputs")
     holds, events = table(f, f.job, plan, "holds"), table(f, f.job, plan, "events")
-    sizes, inputs = _plan(f, plan, "sizes", PTR), f.at(f.job, INPUTS)
-    begin = f.binary("sub", _plan(f, plan, "events"), _plan(f, plan, "holds"))
+    sizes, inputs = planned(f, plan, "sizes", PTR), f.at(f.job, INPUTS)
+    begin = f.binary("sub", planned(f, plan, "events"), planned(f, plan, "holds"))
     f.set_memory(holds, 0, f.binary("add", begin, f.binary("shl", number, f.const(3))))
     f.ret_if(f.is_zero(number), f.const(1, I32))
     row = _row(f, _ARGUMENTS)
@@ -177,12 +203,12 @@ def _hold_inputs(state: int) -> Native:
 
 
 def _make_outputs(state: int) -> Native:
-    """i32 make_outputs(args, job): memory of results that are not donated, and of the workspace. Then arguments that
-    are donated become results. 0 where there is no memory, or an argument cannot be donated."""
+    """i32 make_outputs(args, job): memory of results that are not donated, and of the workspace. 0 where there is no
+    memory, or an argument cannot be donated."""
     f = Native("make_outputs", state, [("args", PTR), ("job", PTR)], I32)
     plan = f.get(PTR, f.job, JOB["plan"])
     made, outputs = table(f, f.job, plan, "made"), table(f, f.job, plan, "outputs")
-    donates = f.is_not_zero(_plan(f, plan, "donates"))
+    donates = f.is_not_zero(planned(f, plan, "donates"))
     (twice,) = f.if_(
         donates, lambda: f.is_not_zero(f.call("donates_twice", [f.args, f.job], I32)), lambda: f.const(False, I1)
     )
@@ -211,15 +237,15 @@ def _make_outputs(state: int) -> Native:
         (there,) = f.if_(taken, lambda: f.const(True, I1), allocate)
         return [f.both(good, there)]
 
-    (good,) = f.loop(0, _plan(f, plan, "num_outputs"), 1, make, [f.const(True, I1)])
-    workspace = _plan(f, plan, "workspace")
+    (good,) = f.loop(0, planned(f, plan, "num_outputs"), 1, make, [f.const(True, I1)])
+    workspace = planned(f, plan, "workspace")
 
     def own() -> list[Value]:
         place = f.binary("add", f.number(f.job), f.binary("add", workspace, f.const(63)))
         return [f.binary("and", place, f.const(-64)), f.const(True, I1)]
 
     def allocated() -> list[Value]:
-        storage = f.call("storage_new", [_plan(f, plan, "workspace_bytes")], PTR)
+        storage = f.call("storage_new", [planned(f, plan, "workspace_bytes")], PTR)
         f.put(storage, f.job, JOB["scratch"])
         there = f.no(f.is_null(storage))
         (address,) = f.if_(there, lambda: f.field(storage, "storage", "address"), lambda: f.const(0))
@@ -227,7 +253,6 @@ def _make_outputs(state: int) -> Native:
 
     address, there = f.if_(f.is_not_zero(workspace), own, allocated)
     f.ret_if(f.no(f.both(good, there)), f.const(0, I32))
-    f.if_(donates, lambda: f.call("donate", [f.args, f.job]))
     values = {
         "size": f.const(ctypes.sizeof(Call)),
         "inputs": f.number(f.at(f.job, INPUTS)),
@@ -237,7 +262,7 @@ def _make_outputs(state: int) -> Native:
     }
     for name in CALL:
         known = ("constants", "interrupt", "parallel_for", "parallel_context")
-        value = values.get(name) or (_plan(f, plan, name) if name in known else f.const(0))
+        value = values.get(name) or (planned(f, plan, name) if name in known else f.const(0))
         f.put(value, f.job, CALL[name])
     f.ret(f.const(1, I32))
     return f
@@ -259,27 +284,53 @@ def _is_kept(f: Native, number: Value) -> Value:
 
 
 def _donates_twice(state: int) -> Native:
-    """i32 donates_twice(args, job): whether an argument that the caller gives away is another argument, too."""
+    """i32 donates_twice(args, job): whether an argument that the caller gives away is another argument, too. Those that
+    are given away are entered in a hash table, in which all are looked up."""
     f = Native("donates_twice", state, [("args", PTR), ("job", PTR)], I32)
     plan, row = f.get(PTR, f.job, JOB["plan"]), _row(f, _ARGUMENTS)
+    places, empty = planned(f, plan, "sources"), f.const(-1)
+    table_ = f.allocate(f.binary("shl", places, f.const(3)))
+    f.set_memory(table_, -1, f.binary("shl", places, f.const(3)))
+    mask = f.binary("sub", places, f.const(1))
 
-    def look(index: Value, found: Value) -> list[Value]:
+    def place(argument: Value) -> Value:
+        """Where an argument is in the table, or would be."""
+        buffer = f.load(I64, row, argument)
+        start = f.binary("lshr", f.binary("mul", buffer, f.const(_GOLDEN)), f.const(32))
+
+        def differs(at: Value) -> Value:
+            found = f.load(I64, table_, at)
+            used = f.cmp("ne", found, empty)
+
+            def compare() -> Value:
+                return f.cmp("ne", f.load(I64, row, found), buffer)
+
+            return f.if_(used, compare, lambda: f.const(False, I1))[0]
+
+        def following(at: Value) -> list[Value]:
+            return [f.binary("and", f.binary("add", at, f.const(1)), mask)]
+
+        return f.while_([f.binary("and", start, mask)], differs, following)[0]
+
+    def enter(index: Value) -> None:
         source = f.get(I64, _result(f, plan, index), RESULT["donated"])
 
-        def twice() -> Value:
-            buffer = f.load(I64, row, source)
+        def given() -> None:
+            at = place(source)
+            first = f.cmp("eq", f.load(I64, table_, at), empty)
+            f.if_(f.both(first, f.no(_is_kept(f, source))), lambda: f.store(source, table_, at))
 
-            def again(other: Value, times: Value) -> list[Value]:
-                equal = f.cmp("eq", f.load(I64, row, other), buffer)
-                return [f.binary("add", times, f.select(equal, f.const(1), f.const(0)))]
+        f.if_(f.cmp("sge", source, f.const(0)), given)
 
-            (times,) = f.loop(0, f.get(I64, f.args, _COUNT), 1, again, [f.const(0)])
-            return f.both(f.cmp("sgt", times, f.const(1)), f.no(_is_kept(f, source)))
+    each(f, planned(f, plan, "num_outputs"), enter)
 
-        (both,) = f.if_(f.cmp("sge", source, f.const(0)), twice, lambda: f.const(False, I1))
-        return [f.either(found, both)]
+    def look(argument: Value, found: Value) -> list[Value]:
+        there = f.load(I64, table_, place(argument))
+        another = f.both(f.cmp("ne", there, empty), f.cmp("ne", there, argument))
+        return [f.either(found, another)]
 
-    (found,) = f.loop(0, _plan(f, plan, "num_outputs"), 1, look, [f.const(False, I1)])
+    (found,) = f.loop(0, f.get(I64, f.args, _COUNT), 1, look, [f.const(False, I1)])
+    f.free(table_)
     f.ret(f.cast("zext", found, I32))
     return f
 
@@ -304,6 +355,7 @@ def _donate(state: int) -> Native:
     have none yet."""
     f = Native("donate", state, [("args", PTR), ("job", PTR)], None)
     plan = f.get(PTR, f.job, JOB["plan"])
+    f.ret_if(f.is_zero(planned(f, plan, "donates")))
     made, outputs = table(f, f.job, plan, "made"), table(f, f.job, plan, "outputs")
     holds, row = table(f, f.job, plan, "holds"), _row(f, _ARGUMENTS)
 
@@ -327,7 +379,7 @@ def _donate(state: int) -> Native:
 
         f.if_(f.cmp("sge", source, f.const(0)), decide)
 
-    each(f, _plan(f, plan, "num_outputs"), give)
+    each(f, planned(f, plan, "num_outputs"), give)
     f.ret()
     return f
 
@@ -335,46 +387,48 @@ def _donate(state: int) -> Native:
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
+def device_of(f: Native, executable: Value, number: Index) -> Value:
+    """A device of an executable."""
+    return f.load(PTR, f.field(executable, "executable", "devices", PTR), number)
+
+
+def is_idle(f: Native, device: Value) -> Value:
+    """Whether nothing is in the queue of a device."""
+    return f.is_zero(f.atomic_load(I32, f.at(f.field(device, "device", "queue", PTR), PENDING)))
+
+
+def answer(f: Native, event: Value, number: Index) -> None:
+    """Give the caller the event of a device, where it asks for it."""
+    events = f.get(PTR, f.args, EVENTS)
+    f.if_(f.no(f.is_null(events)), lambda: f.store(event, events, number))
+
+
 def _start(state: int) -> Native:
-    """ptr start(args, job, ready): run a job, or hand it to the queue, and make the buffers of its results. Returns
-    an error, or null."""
+    """ptr start(args, job, ready): run the job of a program on one device, or hand it to the queue, and make the
+    buffers of its results. Returns an error, or null."""
     f = Native("start", state, [("args", PTR), ("job", PTR), ("ready", I32)])
     plan = f.get(PTR, f.job, JOB["plan"])
-    executable = f.get(PTR, f.args, _EXECUTABLE)
-    device = f.load(PTR, f.field(executable, "executable", "devices", PTR))
-    queue, events = f.field(device, "device", "queue", PTR), f.get(PTR, f.args, _EVENTS)
-    idle = f.is_zero(f.atomic_load(I32, f.at(queue, PENDING)))
+    device = device_of(f, f.get(PTR, f.args, EXECUTABLE), 0)
     at_once = f.both(
         f.is_not_zero(f.ready),
-        f.is_not_zero(_plan(f, plan, "inline")),
-        f.either(f.is_zero(_plan(f, plan, "donates")), idle),
+        f.is_not_zero(planned(f, plan, "inline")),
+        f.either(f.is_zero(planned(f, plan, "donates")), is_idle(f, device)),
     )
-
-    def answer(event: Value) -> None:
-        f.if_(f.no(f.is_null(events)), lambda: f.store(event, events))
 
     def run() -> Value:
         error = f.call("job_run", [f.job], PTR)
 
         def done() -> None:
-            f.call("results", [f.args, f.job, device, f.null()])
-            answer(f.shared(DONE))
+            f.call("results", [f.args, f.job, f.null()])
+            answer(f, f.shared(DONE), 0)
 
         f.if_(f.is_null(error), done)
         f.call("job_drop", [f.job])
         return error
 
     def hand_over() -> Value:
-        # References of the job, of each buffer, and of the caller.
-        asked = f.select(f.is_null(events), f.const(1), f.const(2))
-        references = f.binary("add", asked, _plan(f, plan, "num_outputs"))
-        event = f.call("event_new", [references], PTR)
-        f.put(event, f.job, JOB["event"])
-        f.put(executable, f.job, JOB["owner"])
-        f.refer(executable)
-        f.call("results", [f.args, f.job, device, event])
-        answer(event)
-        f.call("queue_push", [queue, f.job])
+        f.call("hand_out", [f.args, f.job])
+        f.call("queue_push", [f.field(device, "device", "queue", PTR), f.job])
         return f.null()
 
     (error,) = f.if_(at_once, run, hand_over)
@@ -382,12 +436,28 @@ def _start(state: int) -> Native:
     return f
 
 
+def _hand_out(state: int) -> Native:
+    """void hand_out(args, job): the buffers of the results of a job that is to be queued, and its event."""
+    f = Native("hand_out", state, [("args", PTR), ("job", PTR)], None)
+    plan, executable = f.get(PTR, f.job, JOB["plan"]), f.get(PTR, f.args, EXECUTABLE)
+    # References of the job, of each buffer, and of the caller.
+    asked = f.select(f.is_null(f.get(PTR, f.args, EVENTS)), f.const(1), f.const(2))
+    event = f.call("event_new", [f.binary("add", asked, planned(f, plan, "num_outputs"))], PTR)
+    f.put(event, f.job, JOB["event"])
+    f.put(executable, f.job, JOB["owner"])
+    f.refer(executable)
+    f.call("results", [f.args, f.job, event])
+    answer(f, event, f.get(I64, f.job, JOB["number"]))
+    f.ret()
+    return f
+
+
 def _results(state: int) -> Native:
-    """void results(args, job, device, event): the buffers of the results, and where the caller finds them."""
-    parameters = [("args", PTR), ("job", PTR), ("device", PTR), ("event", PTR)]
-    f = Native("results", state, parameters, None)
+    """void results(args, job, event): the buffers of the results, and where the caller finds them."""
+    f = Native("results", state, [("args", PTR), ("job", PTR), ("event", PTR)], None)
+    device = device_of(f, f.get(PTR, f.args, EXECUTABLE), f.get(I64, f.job, JOB["number"]))
     plan = f.get(PTR, f.job, JOB["plan"])
-    made, number = table(f, f.job, plan, "made"), _plan(f, plan, "num_outputs")
+    made, number = table(f, f.job, plan, "made"), planned(f, plan, "num_outputs")
     f.ret_if(f.is_zero(number))
     row = _row(f, _OUTPUTS)
 
@@ -400,8 +470,8 @@ def _results(state: int) -> Native:
             f.get(PTR, result, RESULT["dims"]),
             f.get(I64, result, RESULT["bytes"]),
         ]
-        buffer = f.call("buffer_new", [*values, f.device, storage, f.event], PTR)
-        memories = f.field(f.device, "device", "memories", PTR)
+        buffer = f.call("buffer_new", [*values, device, storage, f.event], PTR)
+        memories = f.field(device, "device", "memories", PTR)
         f.set_field(f.load(I64, memories, f.get(I64, result, RESULT["memory"])), buffer, "buffer", "memory")
         f.store(buffer, row, index)
 
@@ -414,7 +484,7 @@ def _job_run(state: int) -> Native:
     """ptr job_run(job): wait for what it reads, and run it; an error, or null."""
     f = Native("job_run", state, [("job", PTR)])
     plan = f.get(PTR, f.job, JOB["plan"])
-    events, number = table(f, f.job, plan, "events"), _plan(f, plan, "num_inputs")
+    events, number = table(f, f.job, plan, "events"), planned(f, plan, "num_inputs")
 
     def await_(index: Value, found: Value) -> list[Value]:
         del found
@@ -428,9 +498,12 @@ def _job_run(state: int) -> Native:
     _, error = f.while_([f.const(0), f.const(0)], goes_on, await_)
 
     def run() -> Value:
-        f.if_(f.is_not_zero(_plan(f, plan, "donates")), lambda: _copy_kept(f, plan))
-        status = f.call_pointer(_plan(f, plan, "entry", PTR), [f.at(f.job, JOB["call"])], I32)
-        return f.if_(f.is_zero(status), f.null, lambda: f.call("failure", [f.job], PTR))[0]
+        f.if_(f.is_not_zero(planned(f, plan, "donates")), lambda: _copy_kept(f, plan))
+        status = f.call_pointer(planned(f, plan, "entry", PTR), [f.at(f.job, JOB["call"])], I32)
+        # What a process of a grid ended with because the grid has failed is for the grid to say.
+        in_grid = f.no(f.is_null(f.get(PTR, f.job, JOB["grid"])))
+        good = f.either(f.is_zero(status), f.both(in_grid, f.cmp("ne", status, f.const(FAILED, I32))))
+        return f.if_(good, f.null, lambda: f.call("failure", [f.job], PTR))[0]
 
     (error,) = f.if_(f.is_zero(error), run, lambda: f.pointer(error))
     f.ret(error)
@@ -458,14 +531,14 @@ def _copy_kept(f: Native, plan: Value) -> None:
 
         f.if_(f.cmp("sge", source, f.const(0)), decide)
 
-    each(f, _plan(f, plan, "num_outputs"), copy)
+    each(f, planned(f, plan, "num_outputs"), copy)
 
 
 def _job_drop(state: int) -> Native:
     """void job_drop(job): give back what it holds, and free it."""
     f = Native("job_drop", state, [("job", PTR)], None)
     plan = f.get(PTR, f.job, JOB["plan"])
-    inputs, outputs = _plan(f, plan, "num_inputs"), _plan(f, plan, "num_outputs")
+    inputs, outputs = planned(f, plan, "num_inputs"), planned(f, plan, "num_outputs")
     for name, number, drop in (
         ("holds", inputs, "storage_drop"),
         ("events", inputs, "event_drop"),
@@ -501,10 +574,16 @@ def _failure(state: int) -> Native:
     f.call("memcpy", [name, site, name_bytes], PTR, external=True)
     end = f.call("stpcpy", [f.at(name, name_bytes), f.shared(FAILED_BETWEEN)], PTR, external=True)
     end = f.call("stpcpy", [end, said], PTR, external=True)
+    finish_error(f, block, end)
+    f.ret(block)
+    return f
+
+
+def finish_error(f: Native, block: Value, end: Value) -> None:
+    """Make an error of a block whose message, behind the error, ends there."""
+    message = f.at(block, ERROR_BYTES)
     f.put(f.const(OWN), block, NEXT)
     f.put(f.const(1), block, REFERENCES)
     f.set_field(f.number(message), block, "error", "message")
     f.set_field(f.binary("sub", f.number(end), f.number(message)), block, "error", "size")
     f.set_field(f.const(_INTERNAL, I32), block, "error", "code")
-    f.ret(block)
-    return f

@@ -61,30 +61,41 @@ def is_short(field: str) -> bool:
 
 # What calls of a program have in common. `holds`, `made`, `events`, `workspace` and `outputs` are places in a job;
 # `inline`: whether the calling thread runs it where nothing has to be waited for; `donates`: whether a result lies
-# where an argument did; `results`: a RESULT for each.
+# where an argument did; `results`: a RESULT for each; `devices`: on how many it runs; `grid`: a GRID where these
+# communicate, else 0; `sources`: places for the arguments that a call donates, a power of two of them.
 PLAN = _words(
     0,
     "entry constants workspace_bytes workspace job_bytes num_inputs num_outputs sizes results outputs holds made "
-    "events parallel_for parallel_context interrupt inline donates",
+    "events parallel_for parallel_context interrupt inline donates devices grid sources",
 )
 PLAN_BYTES = 8 * len(PLAN)
 # `donated`: the number of the argument, or -1; `memory`: the kind of memory, as a number.
 RESULT = _words(0, "type rank dims bytes donated memory")
 RESULT_BYTES = 8 * len(RESULT)
 
-# One call: `owner` is the executable, which it refers to while it is queued (else 0); `scratch` a storage. Behind
+# A program whose processes communicate: the size of what those of one call share, and where in it are the header, the
+# records, the inputs and the barriers of backends/cpu/layout.py; the function that ends loops; how many sites there
+# are; texts: of every value of FAILED as each process notices it, of every process, of every site and what is before
+# them; the size of the longest message of these.
+GRID = _words(0, "bytes header records inputs barriers end num_sites failures labels sites message_bytes")
+# Before the header: how many processes have not ended, the first error of one, and the event of each.
+LEFT, FIRST_ERROR, SHARED_EVENTS = 0, 8, 16
+
+# One call on one device, the `number`-th of those of the program; `grid` is what it shares with the others, if they
+# communicate. `owner` is the executable, which it refers to while it is queued (else 0); `scratch` a storage. Behind
 # `call` (include/shlo_call.h) the addresses of inputs, then tables whose places the plan has, one word each: the
 # addresses of outputs, the storages of inputs and of outputs, the events of inputs that may not be over. A small
 # workspace is last.
-JOB = _words(8, "plan owner event scratch failure call")
+JOB = _words(8, "plan owner event scratch failure number grid call")
 INPUTS = JOB["call"] + ctypes.sizeof(Call)
 CALL = {name: JOB["call"] + getattr(Call, name).offset for name, _ in Call._fields_}
 SMALL_WORKSPACE = 4096
 
 
 def job_places(inputs: int, outputs: int, workspace_bytes: int) -> dict[str, int]:
-    """Where the tables of a job are, and its size; `workspace` is 0 where it has memory of its own."""
-    places, at = {}, INPUTS + 8 * max(1, inputs)
+    """Where the tables of a job are, and its size; `workspace` is 0 where it has memory of its own. Behind the inputs
+    is room for the process of a grid."""
+    places, at = {}, INPUTS + 8 * (inputs + 1)
     for name, count in (("outputs", outputs), ("holds", inputs), ("made", outputs), ("events", inputs)):
         places[name], at = at, at + 8 * count
     small = workspace_bytes <= SMALL_WORKSPACE
@@ -119,7 +130,8 @@ PYTHON = {name: 64 + 8 * number for number, name in enumerate(NATIVE_FIRST)}
 # more after LEAVING. COPY is the plan of a copy. Behind it is the pool of memory: free ones, by size and start, oldest
 # first.
 FORKED, STOPPED, LEAVING, HANDLES, CALLING, RELEASING, COPY = 128, 132, 136, 192, 256, 264, 320
-POOL_LOCK, POOL_COUNT, POOL_BYTES, POOL = 512, 520, 528, 544
+ORDER = 520  # the lock under which jobs are put into queues, so that all queues have those of two calls in one order
+POOL_LOCK, POOL_COUNT, POOL_BYTES, POOL = 576, 584, 592, 608
 POOL_ENTRIES = 256
 # Behind the pool is the table of layouts: what a layout of JAX's says of arrays in row-major order, for each rank.
 LAYOUTS = POOL + 16 * POOL_ENTRIES

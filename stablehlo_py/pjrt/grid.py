@@ -1,5 +1,6 @@
-"""Programs for several devices: each runs as a process of the compiler's process grid (docs/collectives.md), on a
-thread of its own. Arguments and results are the parts that a device has (frontend/partition.py)."""
+"""Programs for several devices: each runs as a process of the compiler's process grid (docs/collectives.md). Arguments
+and results are the parts that a device has (frontend/partition.py). Calls are native code (processes.py), unless the
+program calls Python or draws random numbers: then each process has a thread for the call."""
 
 from __future__ import annotations
 

@@ -8,16 +8,21 @@ from collections.abc import Sequence
 
 from stablehlo_py import forks
 from stablehlo_py.backends.base import Code
+from stablehlo_py.backends.cpu import helpers
+from stablehlo_py.backends.cpu.grid_memory import FAILURES
+from stablehlo_py.backends.cpu.layout import BARRIER_BYTES, HEADER_BYTES, PROCESS_BYTES, RECORD_BYTES, STUCK
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.threads import ThreadPool
+from stablehlo_py.errors import CommunicationError
 from stablehlo_py.pjrt.blocks import Memory, calloc
-from stablehlo_py.pjrt.fields import PLAN, RESULT, job_places
+from stablehlo_py.pjrt.fields import GRID, PLAN, RESULT, SHARED_EVENTS, job_places
 from stablehlo_py.runtime.memory import physical_memory
-from stablehlo_py.runtime.program import CompiledProgram, Spec
+from stablehlo_py.runtime.program import CompiledProgram, GridPlan, Spec
 
 # A program that costs less is run by the thread that asks for it: to hand it to another takes as long.
 _INLINE_BYTES = 64 << 10
 
+_LINE = 64  # of the cache
 _lock = forks.Lock()
 _pools: dict[int, ThreadPool] = {}
 _never = calloc(64)  # a block that ends no loop
@@ -31,13 +36,15 @@ def plan_of(
     memory: Memory,
     functions: NativeCode,
 ) -> int:
-    """The address of the PLAN of a program, in `memory`; 0 where its calls are not native: it calls Python, runs as
-    several processes, or not on the host. `types` and `kinds` are the element types and the kinds of memory of the
-    results, as numbers."""
+    """The address of the PLAN of a program, in `memory`; 0 where its calls are not native: it calls Python, runs not on
+    the host, or as processes that need more than to meet. `types` and `kinds` are the element types and the kinds of
+    memory of the results, as numbers."""
     sizes = [_bytes(spec) for spec in program.inputs]
     results = [_bytes(spec) for spec in program.outputs]
     largest = max([program.arena_bytes, *results], default=0)
-    entry = code.entry if program.grid is None and program.dynamic is None and code.memory is None else None
+    grid = program.grid or GridPlan(1, 1)
+    only_meets = not (grid.ports or grid.channels or grid.random_sites)
+    entry = code.entry if only_meets and program.dynamic is None and code.memory is None else None
     if entry is None or entry.workspace_bytes is None or code.calls_python or largest > physical_memory():
         return 0
     donated = dict(program.donations)
@@ -64,14 +71,49 @@ def plan_of(
         "parallel_for": 0,
         "parallel_context": 0,
         "interrupt": _never,
-        "inline": int(_is_cheap(program, sum(sizes) + sum(results))),
+        "inline": int(not grid.barriers and _is_cheap(program, grid.processes * (sum(sizes) + sum(results)))),
         "donates": int(bool(donated)),
+        "devices": grid.processes,
+        "grid": _grid(grid, memory) if grid.communicates else 0,
+        "sources": 1 << (2 * len(donated)).bit_length(),
         **job_places(len(sizes), len(results), entry.workspace_bytes),
     }
-    if program.uses_pool and program.threads > 1:
+    if program.uses_pool and program.threads > 1 and grid.processes == 1:  # several are threads themselves
         plan["parallel_for"] = functions.address("shlo_pool_try")
         plan["parallel_context"] = _pool(program.threads).address
     return memory.numbers([plan[name] for name in PLAN])
+
+
+def _grid(grid: GridPlan, memory: Memory) -> int:
+    """The address of the GRID of a program whose processes communicate."""
+    count = grid.processes
+    labels = [str(divmod(number, grid.partitions)) for number in range(count)]
+    failures = [FAILURES.get(code, "the call was ended").format(label) for code in range(STUCK + 1) for label in labels]
+    texts = {
+        "failures": [f"error[{CommunicationError.code}]: {sentence}" for sentence in failures],
+        "labels": [f"\n  process {label} was last at " for label in labels],
+        "sites": [*grid.sites, "the start"],
+    }
+    longest = {name: max(len(text.encode()) for text in each) for name, each in texts.items()}
+    sizes = {
+        "events": SHARED_EVENTS + 8 * count,
+        "header": HEADER_BYTES,
+        "records": count * RECORD_BYTES,
+        "inputs": count * PROCESS_BYTES,
+        "barriers": grid.barriers * count * BARRIER_BYTES,
+    }
+    places, at = {}, 0
+    for name, size in sizes.items():
+        places[name], at = at, at + -(-size // _LINE) * _LINE
+    values = {
+        **places,
+        "bytes": at,
+        "end": helpers.code(helpers.GRID).address("shlo_grid_end"),
+        "num_sites": len(grid.sites),
+        "message_bytes": longest["failures"] + count * (longest["labels"] + longest["sites"]) + 1,
+        **{name: memory.numbers([memory.text(text)[0] for text in each]) for name, each in texts.items()},
+    }
+    return memory.numbers([values[name] for name in GRID])
 
 
 def _bytes(spec: Spec) -> int:

@@ -2,6 +2,9 @@
 
 A queue has one thread, which starts with its first job. It takes all jobs that there are, and runs them in the order in
 which they came. It needs no Python, and is not waited for when the process ends.
+
+Programs on several devices put a job into each queue, which may wait for each other. That no two wait in a circle needs
+all queues to have their jobs in one order: all are put into queues under one lock, ORDER.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from stablehlo_py.pjrt.fields import (
     JOBS,
     MOST_PENDING,
     NEXT,
+    ORDER,
     PENDING,
     PUSHED,
     SLEEPERS,
@@ -29,27 +33,56 @@ _SIG_SETMASK, _SIGNAL_WORDS = 2, 16
 
 def functions(state: int) -> list[Native]:
     """Of queues."""
-    return [_push(state), _worker(state), _finish(state), _drain(state)]
+    return [_push(state), _room(state), _start(state), _worker(state), _finish(state), _drain(state)]
 
 
 def _push(state: int) -> Native:
     """void queue_push(queue, job): waits while too many are in the queue."""
     f = Native("queue_push", state, [("queue", PTR), ("job", PTR)], None)
-    pending = f.at(f.queue, PENDING)
-    _wait_while(f, f.queue, lambda number: f.cmp("sge", number, f.const(MOST_PENDING, I32)))
-    f.atomic_add(pending, f.const(1, I32))
-    started = f.at(f.queue, STARTED)
-    first = f.compare_exchange(started, f.const(0, I32), f.const(1, I32))
-    (runs,) = f.if_(first, lambda: _started(f), lambda: f.const(1, I32))
+    f.call("queue_room", [f.queue])
+    runs = f.is_not_zero(f.call("queue_start", [f.queue], I32))
 
     def hand_over() -> None:
-        f.push(f.at(f.queue, JOBS), f.job)
-        f.atomic_add(f.at(f.queue, PUSHED), f.const(1, I32))
-        asleep = f.is_not_zero(f.atomic_load(I32, f.at(f.queue, SLEEPERS)))
-        f.if_(asleep, lambda: futex(f, f.at(f.queue, PUSHED), WAKE, f.const(1, I32)))
+        f.lock(f.cell(ORDER))
+        put(f, f.queue, f.job)
+        f.unlock(f.cell(ORDER))
+        wake_worker(f, f.queue)
 
-    f.if_(f.is_not_zero(runs), hand_over, lambda: f.call("job_finish", [f.queue, f.job]))
+    def run() -> None:  # the system has no thread; the next job tries again
+        f.atomic_add(f.at(f.queue, PENDING), f.const(1, I32))
+        f.call("job_finish", [f.queue, f.job])
+
+    f.if_(runs, hand_over, run)
     f.ret()
+    return f
+
+
+def put(f: Native, queue: Value, job: Value) -> None:
+    """Put a job into a queue, whose thread has started; under the lock ORDER."""
+    f.atomic_add(f.at(queue, PENDING), f.const(1, I32))
+    f.push(f.at(queue, JOBS), job)
+    f.atomic_add(f.at(queue, PUSHED), f.const(1, I32))
+
+
+def wake_worker(f: Native, queue: Value) -> None:
+    """Wake the thread of a queue, if it sleeps."""
+    asleep = f.is_not_zero(f.atomic_load(I32, f.at(queue, SLEEPERS)))
+    f.if_(asleep, lambda: futex(f, f.at(queue, PUSHED), WAKE, f.const(1, I32)))
+
+
+def _room(state: int) -> Native:
+    """void queue_room(queue): wait while too many jobs are in it."""
+    f = Native("queue_room", state, [("queue", PTR)], None)
+    _wait_while(f, f.queue, lambda number: f.cmp("sge", number, f.const(MOST_PENDING, I32)))
+    f.ret()
+    return f
+
+
+def _start(state: int) -> Native:
+    """i32 queue_start(queue): see that its thread runs: 1, or 0 where the system has none."""
+    f = Native("queue_start", state, [("queue", PTR)], I32)
+    first = f.compare_exchange(f.at(f.queue, STARTED), f.const(0, I32), f.const(1, I32))
+    f.ret(f.if_(first, lambda: _started(f), lambda: f.const(1, I32))[0])
     return f
 
 
@@ -113,15 +146,23 @@ def _worker(state: int) -> Native:
 
 
 def _finish(state: int) -> Native:
-    """void job_finish(queue, job): run it, and end its event. What it held is free by then."""
+    """void job_finish(queue, job): run it, and end its event, which is for the last process to do where several share
+    one call. What it held is free by then."""
     f = Native("job_finish", state, [("queue", PTR), ("job", PTR)], None)
     error = f.call("job_run", [f.job], PTR)
     event, owner = f.get(PTR, f.job, JOB["event"]), f.get(PTR, f.job, JOB["owner"])
+    plan, grid = f.get(PTR, f.job, JOB["plan"]), f.get(PTR, f.job, JOB["grid"])
+    number, shares = f.get(I64, f.job, JOB["number"]), f.no(f.is_null(grid))
     f.call("job_drop", [f.job])
+    f.if_(shares, lambda: f.call("process_end", [plan, grid, number, error]))
     f.if_(f.no(f.is_null(owner)), lambda: f.if_last(owner, lambda: f.discard(owner)))
     before = f.atomic_add(f.at(f.queue, PENDING), f.const(-1, I32))
-    f.call("event_complete", [event, error])
-    f.call("event_drop", [event])
+
+    def complete() -> None:
+        f.call("event_complete", [event, error])
+        f.call("event_drop", [event])
+
+    f.if_(shares, lambda: None, complete)
     full = f.cmp("sge", before, f.const(MOST_PENDING, I32))
     awaited = f.is_not_zero(f.atomic_load(I32, f.at(f.queue, WAITERS)))
     ends = f.either(full, f.cmp("eq", before, f.const(1, I32)))

@@ -63,7 +63,7 @@ def _copy(state: int) -> Native:
         plan = f.pointer(f.const(state + COPY))
         job = f.allocate(f.get(I64, plan, PLAN["job_bytes"]))
         f.put(plan, job, JOB["plan"])
-        for name in ("owner", "scratch", "failure"):
+        for name in ("owner", "scratch", "failure", "grid"):
             f.put(f.const(0), job, JOB[name])
         over = f.call("event_new", [f.const(2)], PTR)
         f.refer(event)

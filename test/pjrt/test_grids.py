@@ -26,7 +26,8 @@ def on(*axes):
 
 
 def on_devices(body: str, count: int = 8) -> str:
-    return script(body, MESH if count == 8 else "", SHLO_NUM_DEVICES=str(count))
+    head = MESH if count == 8 else MESH.partition("mesh =")[0]
+    return script(body, head, SHLO_NUM_DEVICES=str(count), MALLOC_PERTURB_="165")
 
 
 @pytest.mark.parametrize("inputs", ['"x"', '("x", "y")', '("y", "x")', 'None, "x"', '"y", "x"', ""])
@@ -196,13 +197,148 @@ def test_errors_of_a_device_reach_the_caller() -> None:
         x = np.ones((8, 2), np.float32)
         for _ in range(2):
             try:
-                g(x)
+                g(x).block_until_ready()
             except Exception as error:
                 print(type(error).__name__, error)
         assert (jax.jit(lambda a: a + 1, in_shardings=on("x"))(x) == 2).all()
         """
     )
     assert said.count("processes") >= 2
+
+
+def test_python_goes_on_while_programs_run_on_all_devices() -> None:
+    on_devices(
+        """
+        def body(a):  # about 0.2 s
+            return jax.lax.psum(jax.lax.fori_loop(0, 20_000, lambda i, v: jnp.sin(v) + 1e-3, a), ("x", "y"))
+        long = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=P(("x", "y")), out_specs=P()))
+        step = jax.jit(lambda a: a * 0.5, donate_argnums=0)
+        x = jax.device_put(np.ones((8, 64), np.float32), on(("x", "y")))
+        wanted = np.asarray(step(long(x)))
+        y = long(x)
+        assert not y.is_ready()
+        z = step(y)
+        assert y.is_deleted() and not z.is_ready()
+        assert (np.asarray(z) == wanted).all()
+        """
+    )
+
+
+def test_an_error_of_a_device_is_that_of_all_results_and_of_what_is_computed_from_them() -> None:
+    said = on_devices(
+        """
+        def one_waits(a):
+            return jax.lax.cond(jax.lax.axis_index("x") == 0, lambda b: jax.lax.psum(b, "x"), lambda b: b, a)
+        def all_wait(a):
+            return jax.lax.cond(jax.lax.axis_index("x") == 0, lambda b: jax.lax.psum(b, "x"),
+                                lambda b: jax.lax.psum(b + 1, "x"), a)
+        x = jax.device_put(np.ones((4, 2), np.float32), on("x"))
+        for body in (one_waits, all_wait):
+            f = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))
+            y = f(x)
+            z = jax.jit(lambda a: a.sum() + 1)(y)
+            for value in (z, y, *(shard.data for shard in y.addressable_shards)):
+                try:
+                    value.block_until_ready()
+                except Exception as error:
+                    print(str(error).splitlines()[0])
+                else:
+                    raise AssertionError("it has no value")
+        total = jax.jit(jax.shard_map(lambda a: jax.lax.psum(a, "x"), mesh=mesh, in_specs=P("x"), out_specs=P()))
+        assert (total(x) == 4).all()
+        """
+    )
+    assert said.count("the processes of the grid wait for each other") >= 10
+    assert said.count("processes meet at different ops") + said.count("wait for each other") == 20
+
+
+def test_what_is_refused_has_taken_nothing() -> None:
+    on_devices(
+        """
+        add = jax.jit(jax.shard_map(lambda a, b: a + jax.lax.psum(b, "x"), mesh=mesh, in_specs=P("x"),
+                                    out_specs=P("x")), donate_argnums=0)
+        a, b = (jax.device_put(np.ones((8, 2), np.float32), on("x")) for _ in range(2))
+        for error, wrong in (("passed as another argument", lambda: add(a, a)), ("deleted", lambda: add(a, gone))):
+            gone = b + 1
+            gone.delete()
+            try:
+                wrong()
+            except RuntimeError as raised:
+                assert error in str(raised), raised
+            else:
+                raise AssertionError(error)
+        assert (add(a, b) == 5).all() and a.is_deleted()
+        """
+    )
+
+
+def test_random_work_of_threads_on_devices_that_overlap() -> None:
+    """Collectives, programs on parts, on one device, donations and copies, on meshes that share devices: the values are
+    those that Python computes, and nobody waits for ever."""
+    on_devices(
+        """
+        import random, threading
+        from jax.sharding import SingleDeviceSharding
+        orders = ([0, 1, 2, 3], [3, 1], [2, 0, 1, 3], [1, 2])
+        places = [NamedSharding(Mesh(np.array(jax.devices())[each], ("d",)), P("d")) for each in orders]
+        summed = [
+            jax.jit(jax.shard_map(lambda a: a * 0 + jax.lax.pmean(a, "d") + 1, mesh=p.mesh, in_specs=P("d"),
+                                  out_specs=P("d"), check_vma=False))
+            for p in places
+        ]
+        places += [SingleDeviceSharding(jax.devices()[0]), SingleDeviceSharding(jax.devices()[3])]
+        add, double = jax.jit(lambda v: v + 1), jax.jit(lambda v: v * 2, donate_argnums=0)
+        def work(seed):
+            pick = random.Random(seed)
+            for _ in range(12):
+                value, at = float(pick.randrange(9)), pick.randrange(len(places))
+                size = pick.choice([4, 40_000])
+                array = jax.device_put(np.full((4, size), value, np.float32), places[at])
+                for _ in range(12):
+                    what = pick.randrange(4)
+                    if what == 0 and at < len(summed):
+                        array, value = summed[at](array), value + 1
+                    elif what == 1:
+                        array, value = add(array), value + 1
+                    elif what == 2 and value < 1e5:
+                        array, value = double(array), value * 2
+                    elif what == 3:
+                        at = pick.randrange(len(places))
+                        array = jax.device_put(array, places[at])
+                assert (np.asarray(array) == value).all(), (seed, value, array)
+        failures = []
+        def guarded(seed):
+            try:
+                work(seed)
+            except BaseException as error:
+                failures.append((seed, repr(error)))
+        threads = [threading.Thread(target=guarded, args=(number,)) for number in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert not failures, failures
+        """,
+        count=4,
+    )
+
+
+def test_calls_on_devices_leave_nothing_behind() -> None:
+    on_devices(
+        """
+        x = jax.device_put(np.ones((4, 2), np.float32), on("x"))
+        total = jax.jit(jax.shard_map(lambda a: jax.lax.psum(a, "x"), mesh=mesh, in_specs=P("x"), out_specs=P()))
+        add = jax.pmap(lambda a: a + 1)
+        whole = np.ones((8, 2), np.float32)
+        def calls(number):
+            for _ in range(number):
+                y, z = total(x), add(whole)
+            jax.block_until_ready((y, z))
+            del y, z
+            return handles()
+        calls(10)
+        before, after = calls(10), calls(200)
+        assert after <= before + 16, (before, after)  # threads give back their last events behind the caller
+        """
+    )
 
 
 def test_summands_of_values_are_added_up() -> None:

@@ -95,6 +95,28 @@ def test_donated_memory_is_the_results() -> None:
     )
 
 
+def test_an_array_among_many_is_not_donated_twice() -> None:
+    script(
+        """
+        count = 200
+        step = jax.jit(lambda *a: [*(v + 1 for v in a[:150]), sum(a[150:])], donate_argnums=tuple(range(150)))
+        for first, second in ((0, 149), (3, 4), (149, 199), (150, 199), (None, None)):
+            arrays = [jnp.full(3, number, jnp.float32) for number in range(count)]
+            twice = first is not None and first < 150
+            if first is not None:
+                arrays[second] = arrays[first]
+            try:
+                results = step(*arrays)
+            except RuntimeError as error:
+                assert twice and f"argument {first} is donated, and passed as another argument, too" in str(error)
+                assert not any(array.is_deleted() for array in arrays)
+            else:
+                assert not twice
+                assert [float(r[0]) for r in results[:150]] == [number + 1 for number in range(150)]
+        """
+    )
+
+
 def test_errors_are_those_of_jax_with_our_text() -> None:
     said = script(
         """
