@@ -117,7 +117,14 @@ def _groups_along(devices: np.ndarray, dimensions: Sequence[int]) -> np.ndarray:
     return rows[np.argsort(rows[:, 0])]
 
 
-def _factors(mesh: Mesh, axes: list[Axis]) -> tuple[list[int], dict[Axis, list[int]]]:
+def groups_of_axes(mesh: Mesh, axes: Sequence[Axis]) -> np.ndarray:
+    """Rows of the devices of a mesh that differ along some of its axes only, in their order."""
+    factors, places = _factors(mesh, axes)
+    devices = np.arange(math.prod(factors)) if mesh.devices is None else np.array(mesh.devices)
+    return _groups_along(devices.reshape(factors), [place for axis in axes for place in places.get(axis, ())])
+
+
+def _factors(mesh: Mesh, axes: Sequence[Axis]) -> tuple[list[int], dict[Axis, list[int]]]:
     """The axes of a mesh, cut where parts of them are used: the size of every piece, and which pieces make an axis."""
     factors: list[int] = []
     places: dict[Axis, list[int]] = {}

@@ -10,7 +10,9 @@ stripped, and it is handed over as bytes (objects of the two copies never meet).
     %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}]>                 %1 = stablehlo.custom_call @Sharding(%0)
                                                                           {hlo.sharding = ["..."]}
 
-They say where values live, not what they are, so the program computes the same without them. Two ops hold more:
+A collective that names its groups by axes of a mesh (JAX since 0.11) lists them instead: the mesh goes.
+
+Shardings say where values live, not what they are, so the program computes the same without them. Two ops hold more:
 `sdy.manual_computation` (jax.shard_map) states what one device of many does; its body is inlined, between marks where
 values become shards and whole again (`shards`), and the program is for a grid of processes, which all run it on whole
 arrays.
@@ -27,13 +29,17 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from stablehlo_py.dialect.attributes import PARTITIONS, REPLICATED, SHARDING, SHARDING_RULE
 from stablehlo_py.dialect.context import ContextPool
 from stablehlo_py.dialect.edit import inline_block, replace_op
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import declare_meshes
+from stablehlo_py.dialect.sharding_text import Axis, read_mesh
 from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.frontend.diagnostics import load_error
+from stablehlo_py.frontend.placement import groups_of_axes
 from stablehlo_py.frontend.shards import TO_FULL, TO_SHARD, marked
 from stablehlo_py.frontend.source import Format, Source
 from stablehlo_py.frontend.text import parse_text
@@ -57,6 +63,7 @@ _IDENTITIES = frozenset(
 _SAYS = ("sharding", "out_sharding")
 _INLINED = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 _DROPPED = frozenset({"sdy.mesh", "sdy.sharding_group"})
+_GROUPS, _BY_AXES = "replica_groups", "#stablehlo.replica_group_mesh_axes<mesh = @"
 _AXIS_SIZE = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
 _AXIS = re.compile(r'"([^"]+)"')
 _MISSING = "pip install jaxlib (only its parser is used), or export without Shardy"
@@ -100,7 +107,7 @@ def strip(source: Source) -> tuple[Source, Stripped]:
 
 def _strip_in(context: Any, source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> tuple[Source, Stripped]:
     module = _parse(source, context, jaxlib_ir, dialects)
-    stripper = _Stripper(jaxlib_ir, dialects["sdy"])
+    stripper = _Stripper(jaxlib_ir, dialects["sdy"], dialects["stablehlo"])
     with context:
         stripper.run(module)
     return _serialize(source, module, stripper, dialects), Stripped(stripper.meshes, stripper.manual, stripper.sharded)
@@ -187,8 +194,8 @@ class _Stripper:
     """Walks one jaxlib module and removes Shardy; `meshes` are those it has, `manual` tells whether processes work on
     shards, `sharded` whether anything has a sharding, `dialects` those of the ops that stay."""
 
-    def __init__(self, jaxlib_ir: Any, sdy: ModuleType) -> None:
-        self.ir, self.sdy = jaxlib_ir, sdy
+    def __init__(self, jaxlib_ir: Any, sdy: ModuleType, stablehlo_: ModuleType) -> None:
+        self.ir, self.sdy, self._stablehlo = jaxlib_ir, sdy, stablehlo_
         self.meshes: dict[str, str] = {}
         self.manual = False
         self._partitions = 1
@@ -320,9 +327,23 @@ class _Stripper:
                 self.sharded = True
                 op.attributes[SHARDING_RULE] = self.ir.StringAttr.get(str(attribute))
             del op.attributes[name]
+        if _GROUPS in op.attributes and str(op.attributes[_GROUPS]).startswith(_BY_AXES):
+            op.attributes[_GROUPS] = self._listed(op.attributes[_GROUPS])
         if op.name == "func.func":
             self._strip_values(op, "arg_attrs")
             self._strip_values(op, "res_attrs")
+
+    def _listed(self, groups: Any) -> Any:
+        """The groups of a ReplicaGroupMeshAxesAttr, in rows."""
+        by_axes = self._stablehlo.ReplicaGroupMeshAxesAttr(groups)
+        axes = []
+        for each in by_axes.axes:
+            axis = self._stablehlo.AxisRefAttr(each)
+            part = axis.sub_axis_info
+            part = None if part is None else self._stablehlo.SubAxisInfoAttr(part)
+            axes.append(Axis(axis.name, part.pre_size, part.size) if part else Axis(axis.name))
+        rows = groups_of_axes(read_mesh(str(by_axes.mesh), self.meshes), axes)
+        return self.ir.DenseElementsAttr.get(np.ascontiguousarray(rows, np.int64))
 
     def _strip_values(self, function: Any, attribute: str) -> None:
         """Per-argument or per-result attributes: an array of dictionaries."""

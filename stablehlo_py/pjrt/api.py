@@ -1,5 +1,5 @@
 """The PJRT C API as a table: its functions in the order of `PJRT_Api`, and the arguments of those that this platform
-implements (xla/pjrt/c/pjrt_c_api.h, version 0.94, which later versions only add to).
+implements (xla/pjrt/c/pjrt_c_api.h, version 0.94, which later versions only add to, as it adds to earlier ones).
 
 Every function takes the address of one structure: its size, a pointer for extensions, then these fields. Types are
 those of C: p a pointer, z size_t, l int64_t, i int, b bool.
@@ -11,6 +11,8 @@ import ctypes
 from functools import cache
 
 MAJOR, MINOR = 0, 94
+OLDEST_MINOR = 93  # of a jaxlib that asks for all that EXTENSIONS has: JAX learns from it how results are sharded
+LATER_FUNCTIONS = 64  # that a later version of the API may ask for behind ours: they are answered as missing ones
 
 _TYPES = {
     "p": ctypes.c_void_p,
@@ -104,6 +106,14 @@ def structure(name: str) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
+@cache
+def size_used(name: str) -> int:
+    """How many bytes of a function's arguments, or of another structure, this platform reads and writes."""
+    made = structure(name)
+    last = made._fields_[-1][0]
+    return getattr(made, last).offset + getattr(made, last).size
+
+
 PYTHON_FUNCTIONS = tuple(_ARGUMENTS)
 
 #: Functions of the extensions that this platform has, by the number of the extension (PJRT_Extension_Type).
@@ -129,7 +139,7 @@ class Extension(ctypes.Structure):
 
 
 class Api(ctypes.Structure):
-    """PJRT_Api: size, extensions, the version (a structure of its own), and the functions."""
+    """PJRT_Api: size, extensions, the version (a structure of its own), and the functions. `later` is behind it."""
 
     _fields_ = (
         ("struct_size", ctypes.c_size_t),
@@ -139,4 +149,5 @@ class Api(ctypes.Structure):
         ("major", ctypes.c_int32),
         ("minor", ctypes.c_int32),
         *((name, ctypes.c_void_p) for name in FUNCTIONS),
+        ("later", ctypes.c_void_p * LATER_FUNCTIONS),
     )

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jax._src.interpreters import mlir
-from jax._src.lax.control_flow import conditionals
+from stablehlo_py.pjrt.versions import internals
 
+_jax = internals()
 Branches = tuple[tuple[str, ...] | None, ...]  # names of platforms; None: any other
 
 
 def register(platform: str) -> None:
     """Let JAX choose the branches of its CPU for a platform that no branch names."""
     for primitive, parameter in (
-        (conditionals.cond_p, "branches_platforms"),
-        (conditionals.platform_index_p, "platforms"),
+        (_jax.cond_p, "branches_platforms"),
+        (_jax.platform_index_p, "platforms"),
     ):
-        usual = mlir._lowerings[primitive].rule
-        mlir.register_lowering(primitive, _as_cpu(usual, parameter, platform), platform)
+        usual = _jax._lowerings[primitive].rule
+        _jax.register_lowering(primitive, _as_cpu(usual, parameter, platform), platform)
 
 
 def _as_cpu(usual: Callable[..., Any], parameter: str, platform: str) -> Callable[..., Any]:

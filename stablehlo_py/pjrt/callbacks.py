@@ -15,41 +15,39 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import callback, checkify, config, core, debugging, dtypes, effects, ffi, mesh, sharding_impls, xla_bridge
-from jax._src.interpreters import mlir
-from jax._src.source_info_util import SourceInfo, summarize
 
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.handlers import Handler, bind_here
 from stablehlo_py.pjrt.platforms import HOST
+from stablehlo_py.pjrt.versions import internals
 from stablehlo_py.runtime.callbacks import python_handler
 
 _logger = logging.getLogger(__name__)
+_jax = internals()
 _Function = Callable[..., Sequence[Any]]
-_ORDERED_IO = callback._OrderedIOEffect
 
 
 def register(platform: str, backend: str) -> None:
     """Let JAX lower callbacks for a platform, whose programs call the functions that are bound for a backend."""
     lower = _Lowering(platform, backend)
     rules: dict[Any, Callable[..., Any]] = {
-        callback.pure_callback_p: lower.pure_callback,
-        callback.io_callback_p: lower.io_callback,
-        debugging.debug_callback_p: lower.debug_callback,
-        debugging.debug_print_p: lower.debug_print,
-        checkify.check_p: lower.check,
+        _jax.pure_callback_p: lower.pure_callback,
+        _jax.io_callback_p: lower.io_callback,
+        _jax.debug_callback_p: lower.debug_callback,
+        _jax.debug_print_p: lower.debug_print,
+        _jax.check_p: lower.check,
     }
     for primitive, rule in rules.items():
         # Not cacheable: a function that JAX keeps for other modules would outlive the targets of its calls.
-        mlir.register_lowering(primitive, rule, platform, cacheable=False)
+        _jax.register_lowering(primitive, rule, platform, cacheable=False)
     _call_all_without_cpu()
 
 
 @cache
 def _call_all_without_cpu() -> None:
     # Outside of programs JAX calls these on its platform "cpu".
-    _call_without_cpu(debugging.debug_callback_p, lambda callback, **_: callback)
-    _call_without_cpu(debugging.debug_print_p, lambda ordered, partitioned, **how: _printer(**how))
+    _call_without_cpu(_jax.debug_callback_p, lambda callback, **_: callback)
+    _call_without_cpu(_jax.debug_print_p, lambda ordered, partitioned, **how: _printer(**how))
 
 
 def _call_without_cpu(primitive: Any, function_of: Callable[..., _Function]) -> None:
@@ -57,7 +55,7 @@ def _call_without_cpu(primitive: Any, function_of: Callable[..., _Function]) -> 
     usual = primitive.impl
 
     def evaluate(*operands: Any, **parameters: Any) -> Sequence[Any]:
-        if "cpu" in xla_bridge.backends():
+        if "cpu" in _jax.backends():
             return usual(*operands, **parameters)
         return _returned(jax.default_backend(), function_of(**parameters), operands)
 
@@ -68,8 +66,8 @@ def _printer(
     fmt: str, in_tree: Any, static_args: Any, np_printoptions: Any, has_placeholders: bool, logging_record: Any
 ) -> _Function:
     """What jax.debug.print calls, by the primitive's parameters."""
-    write = partial(debugging._format_print_callback, fmt, dict(np_printoptions), has_placeholders, logging_record)
-    return debugging._make_flat_callback(in_tree, write, static_args)
+    write = partial(_jax._format_print_callback, fmt, dict(np_printoptions), has_placeholders, logging_record)
+    return _jax._make_flat_callback(in_tree, write, static_args)
 
 
 class _Lowering:
@@ -88,15 +86,15 @@ class _Lowering:
     ) -> Sequence[Any]:
         """jax.experimental.io_callback."""
         axes = context.module_context.axis_context
-        if isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1:
+        if isinstance(axes, _jax.ShardingContext) and axes.num_devices > 1:
             # Each device computes the whole program (frontend/partition.py), so each would call the function.
             raise UnsupportedError(
                 f"each of the {axes.num_devices} devices of the program would call the function",
-                location=summarize(SourceInfo(context.traceback, context.name_stack)) or None,
+                location=_jax.summarize(_jax.SourceInfo(context.traceback, context.name_stack)) or None,
                 op="jax.io_callback",
                 remedy="call it in jax.shard_map, on each of them with its part",
             )
-        effect = _ORDERED_IO if ordered else None
+        effect = _jax._OrderedIOEffect if ordered else None
         return self._call(context, callback, "jax.io_callback", operands, effect=effect, sharding=sharding)
 
     def debug_callback(
@@ -104,17 +102,17 @@ class _Lowering:
     ) -> Sequence[Any]:
         """jax.debug.callback."""
         axes = context.module_context.axis_context
-        if isinstance(axes, sharding_impls.SPMDAxisContext) and set(axes.mesh.axis_names) - axes.manual_axes:
+        if isinstance(axes, _jax.SPMDAxisContext) and set(axes.mesh.axis_names) - axes.manual_axes:
             # JAX's rule makes one of it whose axes are all manual.
-            return debugging.debug_callback_lowering(
+            return _jax.debug_callback_lowering(
                 context, *operands, callback=callback, effect=effect, partitioned=partitioned
             )
-        order = effect if effects.ordered_effects.contains(effect) else None
+        order = effect if _jax.ordered_effects.contains(effect) else None
         return self._call(context, callback, "jax.debug.callback", operands, effect=order)
 
     def debug_print(self, context: Any, *operands: Any, ordered: bool, partitioned: bool, **how: Any) -> Sequence[Any]:
         """jax.debug.print."""
-        effect = debugging.ordered_debug_effect if ordered else debugging.debug_effect
+        effect = _jax.ordered_debug_effect if ordered else _jax.debug_effect
         function = _printer(**how)
         return self.debug_callback(context, *operands, callback=function, effect=effect, partitioned=partitioned)
 
@@ -122,9 +120,9 @@ class _Lowering:
         """jax.experimental.checkify.check, where it is to raise at run time."""
         if debug:
             return []
-        if not config.xla_runtime_errors.value:
-            raise checkify.functionalization_error
-        return self._call(context, partial(checkify.python_err, err_tree), "checkify.check", operands)
+        if not _jax.xla_runtime_errors.value:
+            raise _jax.functionalization_error
+        return self._call(context, partial(_jax.python_err, err_tree), "checkify.check", operands)
 
     def _call(
         self,
@@ -144,30 +142,30 @@ class _Lowering:
         module.add_keepalive(handler)
         module.add_host_callback(called)  # JAX writes no program that has one to its cache
         target = bind_here(self._backend, what, handler)
-        call = ffi.build_ffi_lowering_function(target, has_side_effect=not pure)
+        call = _jax.build_ffi_lowering_function(target, has_side_effect=not pure)
         if effect:
-            token = core.abstract_token
+            token = _jax.abstract_token
             in_order = context.replace(avals_in=[token, *context.avals_in], avals_out=[token, *results])
             made = call(in_order, context.tokens_in.get(effect), *operands)
         else:
             made = call(context, *operands)
-        annotation = callback._callback_op_sharding(module.axis_context, sharding, context.avals_out)
+        annotation = _jax._callback_op_sharding(module.axis_context, sharding, context.avals_out)
         if annotation is not None:
-            mlir.set_sharding(module, made, _for_token(annotation) if effect and results else annotation)
+            _jax.set_sharding(module, made, _for_token(annotation) if effect and results else annotation)
         if not effect:
             return list(made.results)
         after, *values = made.results
-        context.set_tokens_out(context.tokens_in.update_tokens(mlir.TokenSet({effect: after})))
+        context.set_tokens_out(context.tokens_in.update_tokens(_jax.TokenSet({effect: after})))
         return values
 
 
 def _for_token(annotation: Any) -> Any:
     """The shardings of results as those of a token, too, which comes first."""
-    if not isinstance(annotation, sharding_impls.SdyArrayList):
+    if not isinstance(annotation, _jax.SdyArrayList):
         return annotation
     first = annotation.shardings[0]
-    token = sharding_impls.SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=first.logical_device_ids)
-    return sharding_impls.SdyArrayList((token, *annotation.shardings))
+    token = _jax.SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=first.logical_device_ids)
+    return _jax.SdyArrayList((token, *annotation.shardings))
 
 
 def _behind_token(called: _Function, token: np.ndarray, *operands: np.ndarray) -> list[np.ndarray]:
@@ -179,7 +177,7 @@ def _called(
 ) -> list[np.ndarray]:
     """What a function returns, if it is of the shapes and dtypes that JAX was told."""
     try:
-        values = [dtypes.canonicalize_value(np.asarray(value)) for value in _returned(platform, function, operands)]
+        values = [_jax.canonicalize_value(np.asarray(value)) for value in _returned(platform, function, operands)]
     except BaseException:
         _logger.exception("%s failed", what)  # as JAX's own platforms do
         raise
@@ -196,12 +194,12 @@ def _called(
 
 def _returned(platform: str, function: _Function, operands: Sequence[Any]) -> Sequence[Any]:
     """What a function returns that gets arrays of JAX, as it would outside of a program."""
-    there = [name for name in ("cpu", HOST) if name in xla_bridge.backends()] if platform != HOST else []
+    there = [name for name in ("cpu", HOST) if name in _jax.backends()] if platform != HOST else []
     device = jax.local_devices(backend=[*there, platform][0])[0]
     arguments = jax.device_put(list(operands), device)
     with (
         jax.default_device(device),
-        sharding_impls._internal_use_concrete_mesh(mesh.empty_concrete_mesh),
-        mesh.use_abstract_mesh(mesh.empty_abstract_mesh),
+        _jax._internal_use_concrete_mesh(_jax.empty_concrete_mesh),
+        _jax.use_abstract_mesh(_jax.empty_abstract_mesh),
     ):
         return function(*arguments)

@@ -17,17 +17,17 @@ def initialize() -> None:
     asked = named((jax.config.jax_platforms or "").split(","))
     if not asked:
         return
-    from jax._src import xla_bridge
-
     from stablehlo_py.errors import ShloError
-    from stablehlo_py.pjrt import plugin
+    from stablehlo_py.pjrt.versions import internal
 
     for platform in asked:
         try:
+            from stablehlo_py.pjrt import plugin
+
             plugin.initialize(platform)
         except ShloError as error:
             # What leaves this function is only logged, and JAX would say that it knows no such platform.
-            xla_bridge.register_backend_factory(platform, partial(_refuse, error), fail_quietly=False)
+            internal("register_backend_factory")(platform, partial(_refuse, error), fail_quietly=False)
 
 
 def _refuse(error: Exception) -> NoReturn:

@@ -12,23 +12,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import array, dlpack, dtypes
-from jax._src.interpreters import pxla
-from jax._src.lax.lax import _array_copy
-from jax._src.lib import _jax
-from jax._src.typing import DLDeviceType
 
 from stablehlo_py.pjrt.blocks import view
 from stablehlo_py.pjrt.transfers import VIEW_ALIGNMENT
+from stablehlo_py.pjrt.versions import internals
 from stablehlo_py.runtime.dlpack import exported, imported
 
-_HOST = DLDeviceType.kDLCPU
+_jax = internals()
+_HOST = _jax.DLDeviceType.kDLCPU
 _VERSIONED = 1, 0  # from this version on a capsule says that its memory is only to be read
 
 
 def register(platform: str) -> None:
     """Let JAX exchange arrays of a platform by DLPack, as those of its CPU."""
-    usual_device, usual_export, usual_import = array.ArrayImpl.__dlpack_device__, dlpack.to_dlpack, dlpack.from_dlpack
+    usual_device, usual_export, usual_import = (
+        _jax.ArrayImpl.__dlpack_device__,
+        _jax.dlpack.to_dlpack,
+        _jax.dlpack.from_dlpack,
+    )
 
     def device_of(self: Any) -> tuple[Any, int]:
         is_ours = len(self._arrays) == 1 and self.platform() == platform
@@ -43,11 +44,11 @@ def register(platform: str) -> None:
         copy: bool | None = None,
     ) -> Any:
         to_host = dl_device is None or dl_device[0] == _HOST
-        if not (to_host and isinstance(x, array.ArrayImpl) and x.platform() == platform):
+        if not (to_host and isinstance(x, _jax.ArrayImpl) and x.platform() == platform):
             return usual_export(x, stream, src_device, dl_device, max_version, copy)
-        if max_version is not None and max_version < dlpack.MIN_DLPACK_VERSION:
+        if max_version is not None and max_version < _jax.MIN_DLPACK_VERSION:
             raise BufferError(f"JAX has no capsules of DLPack {max_version}, which is older than 0.5")
-        return _capsule(_array_copy(x) if copy else x, max_version)
+        return _capsule(_jax._array_copy(x) if copy else x, max_version)
 
     def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> jax.Array:
         target = _target(external_array, device)
@@ -57,16 +58,16 @@ def register(platform: str) -> None:
         return _taken_over(external_array, target, copy)
 
     from_dlpack.__doc__ = usual_import.__doc__
-    array.ArrayImpl.__dlpack_device__ = device_of
-    dlpack.to_dlpack = to_dlpack
-    dlpack.from_dlpack = jax.dlpack.from_dlpack = from_dlpack
+    _jax.ArrayImpl.__dlpack_device__ = device_of
+    _jax.dlpack.to_dlpack = to_dlpack
+    _jax.dlpack.from_dlpack = jax.dlpack.from_dlpack = from_dlpack
 
 
 def _target(external_array: Any, device: Any) -> Any:
     """The device that takes over an array: the one that is asked for, its own, or the default one."""
     devices = getattr(device, "device_set", device and [device])
     if devices is None:
-        devices = external_array.devices() if isinstance(external_array, jax.Array) else [pxla.get_default_device()]
+        devices = external_array.devices() if isinstance(external_array, jax.Array) else [_jax.get_default_device()]
     return next(iter(devices))  # of a sharding over several JAX says that it cannot be
 
 
@@ -75,7 +76,7 @@ def _taken_over(external_array: Any, device: Any, copy: bool | None) -> jax.Arra
     if not copy and seen.flags.c_contiguous and seen.ctypes.data % VIEW_ALIGNMENT == 0:
         capsule = external_array.__dlpack__(stream=None)
         made = _jax.dlpack_managed_tensor_to_buffer(capsule, device, None, False)
-        return jnp.asarray(made, dtype=dtypes.canonicalize_dtype(made.dtype))
+        return jnp.asarray(made, dtype=_jax.canonicalize_dtype(made.dtype))
     if copy is False:
         raise ValueError(
             "Specified input which requires a copy, since its memory is not dense and row-major, or is not aligned to "

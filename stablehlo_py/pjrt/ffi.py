@@ -10,8 +10,6 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jaxlib import xla_client
-
 from stablehlo_py import handlers
 from stablehlo_py.custom_calls import is_built_in
 from stablehlo_py.errors import OptionError, shown
@@ -19,8 +17,10 @@ from stablehlo_py.foreign import pointer_of_capsule
 from stablehlo_py.handlers import Handler
 from stablehlo_py.pjrt import ffi_api
 from stablehlo_py.pjrt.ffi_api import BUFFER, EXECUTE, INITIALIZE, INSTANTIATE, PREPARE, Context, runtime
+from stablehlo_py.pjrt.versions import internals
 from stablehlo_py.runtime.callbacks import ARRAY, DICTIONARY, DTYPES, NUMBERS, SCALAR, STRING, Call, attributes_in
 
+_jax = internals()
 _STAGES = {"instantiate": INSTANTIATE, "prepare": PREPARE, "initialize": INITIALIZE, "execute": EXECUTE}
 _TYPED = 1  # jax.ffi's number for handlers of XLA's FFI; others are of older interfaces
 _NUMBER_OF = {number: ffi_api.DATA_TYPES[name] for name, number in NUMBERS.items() if name in ffi_api.DATA_TYPES}
@@ -53,15 +53,15 @@ def register(platform: str, backend: str) -> None:
 
     # As JAX does when it makes its CPU, which a process of this platform alone never makes: else what is registered for
     # "cpu" waits where nobody sees it.
-    xla_client.register_custom_call_handler("cpu", xla_client._xla.register_custom_call_target)
-    xla_client.register_custom_type_handler("cpu", xla_client._xla.register_custom_type)
-    xla_client.register_custom_call_handler(platform, target)
-    xla_client.register_custom_type_handler(platform, type_)
+    _jax.register_custom_call_handler("cpu", _jax.register_custom_call_target)
+    _jax.register_custom_type_handler("cpu", _jax.register_custom_type)
+    _jax.register_custom_call_handler(platform, target)
+    _jax.register_custom_type_handler(platform, type_)
 
 
 def adopt(backend: str) -> None:
     """Bind what is registered for JAX's own CPU, where nothing else is bound."""
-    for name, function in xla_client.custom_call_targets("cpu").items():
+    for name, function in _jax.custom_call_targets("cpu").items():
         if name not in _seen:
             _seen.add(name)
             if not is_built_in(backend, name) and handlers.handler_of(name, backend) is None:
@@ -116,10 +116,11 @@ class _Target:
             frame.extensions = ctypes.addressof(extension)
             runtime().call(handler, frame, Context())
             found = metadata.version.major, metadata.version.minor
-            if found[0] != ffi_api.MAJOR or found[1] > ffi_api.MINOR:
+            if found[0] != ffi_api.MAJOR or not ffi_api.OLDEST_MINOR <= found[1] <= ffi_api.MINOR:
                 raise OptionError(
                     f"the handler of '{name}' is made for version {found[0]}.{found[1]} of XLA's FFI",
-                    remedy=f"compile it with the headers of version {ffi_api.MAJOR}.{ffi_api.MINOR}",
+                    remedy=f"compile it with headers of a version from {ffi_api.MAJOR}.{ffi_api.OLDEST_MINOR} to "
+                    f"{ffi_api.MAJOR}.{ffi_api.MINOR}",
                 )
 
     def __call__(self, address: int) -> None:

@@ -1,5 +1,6 @@
-"""XLA's FFI as handlers compiled against its headers see it (xla/ffi/api/c_api.h, version 0.3): the structures of a
-call, and the functions that a handler may call, in the order of `XLA_FFI_Api`.
+"""XLA's FFI as handlers compiled against its headers see it (xla/ffi/api/c_api.h, version 0.5): the structures of a
+call, and the functions that a handler may call, in the order of `XLA_FFI_Api`. Later versions add to earlier ones, but
+for `_OLDER`: so handlers of every version from OLDEST_MINOR on are called, whichever version of JAX is installed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from stablehlo_py.options import available_threads
 from stablehlo_py.pjrt.blocks import PlatformError, calloc
 
-MAJOR, MINOR = 0, 3
+MAJOR, OLDEST_MINOR, MINOR = 0, 2, 5
 # Numbers of element types, by StableHLO's names.
 _NUMBERS = """
 i1:1 i2:26 i4:21 i8:2 i16:3 i32:4 i64:5 ui2:27 ui4:22 ui8:6 ui16:7 ui32:8 ui64:9
@@ -67,10 +68,10 @@ MetadataExtension = _structure("MetadataExtension", "size:z type:i next:p metada
 Metadata = _structure("Metadata", "struct_size:z version:Version traits:i state_type:l", header=False)
 for _name, _fields in {
     "Error_Create": "message:p code:i",
-    "Error_GetMessage": "error:p message:p",
+    "Error_GetDetails": "error:p message:p code:i",
     "Error_Destroy": "error:p",
     "Type_Register": "name:Span type_id:p info:p",
-    "ExecutionContext_Get": "context:p type_id:p data:p",
+    "InvokeContext_Get": "context:p type_id:p data:p",
     "State_Set": "context:p stage:i type_id:p state:p",
     "State_Get": "context:p stage:i type_id:p state:p",
     "DeviceMemory_Allocate": "context:p size:z alignment:z data:p",
@@ -81,15 +82,25 @@ for _name, _fields in {
     "Future_SetAvailable": "future:p",
     "Future_SetError": "future:p error:p",
     "RunId_Get": "context:p run_id:l",
+    "InvokeContext_FindExtension": "context:p type:l extension:p",
+    "CustomOptions_Get": "context:p attributes:p",
 }.items():
     _structure(_name, _fields)
+
+#: What handlers compiled with older headers pass, by its size: Error_GetMessage has become Error_GetDetails in 0.4, and
+#: states belong to stages since 0.3.
+_OLDER = {
+    ("Error_GetDetails", 32): _structure("Error_GetMessage", "error:p message:p"),
+    ("State_Set", 40): _structure("State_Set_2", "context:p type_id:p state:p"),
+    ("State_Get", 40): _structure("State_Get_2", "context:p type_id:p state:p"),
+}
 
 # In order; the others are refused.
 _FUNCTIONS = tuple(
     """
-    Error_Create Error_GetMessage Error_Destroy Handler_Register Stream_Get Type_Register ExecutionContext_Get State_Set
+    Error_Create Error_GetDetails Error_Destroy Handler_Register Stream_Get Type_Register InvokeContext_Get State_Set
     State_Get DeviceMemory_Allocate DeviceMemory_Free ThreadPool_Schedule ThreadPool_NumThreads Future_Create
-    Future_SetAvailable Future_SetError RunId_Get DeviceOrdinal_Get
+    Future_SetAvailable Future_SetError RunId_Get DeviceOrdinal_Get InvokeContext_FindExtension CustomOptions_Get
     """.split()
 )
 Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -123,6 +134,7 @@ class Runtime:
         self._contexts: dict[int, Context] = {}
         self._types: dict[bytes, int] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._no_options = Attributes(struct_size=ctypes.sizeof(Attributes))
         self._kept = [Handler(self._guarded(name)) for name in _FUNCTIONS]
         words = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in self._kept]
         version_bytes = ctypes.sizeof(Version)
@@ -160,7 +172,8 @@ class Runtime:
             try:
                 if function is None:
                     raise FfiError(_UNIMPLEMENTED, f"XLA_FFI_{name} is not there on this platform")
-                return function(_STRUCTURES[name].from_address(address)) or 0
+                size = ctypes.c_size_t.from_address(address).value
+                return function(_OLDER.get((name, size), _STRUCTURES[name]).from_address(address)) or 0
             except FfiError as error:
                 return self._error(error.code, str(error))
             except BaseException as error:  # whatever it is, it must not pass through C++
@@ -179,8 +192,9 @@ class Runtime:
         message = ctypes.string_at(arguments.message) if arguments.message else b""
         return self._error(arguments.code, message.decode(errors="replace"))
 
-    def _error_getmessage(self, arguments: Any) -> None:
-        arguments.message = ctypes.addressof(self._errors[arguments.error][1])
+    def _error_getdetails(self, arguments: Any) -> None:
+        code, message = self._errors[arguments.error]
+        arguments.message, arguments.code = ctypes.addressof(message), code
 
     def _error_destroy(self, arguments: Any) -> None:
         self._errors.pop(arguments.error, None)
@@ -196,16 +210,16 @@ class Runtime:
             raise FfiError(_INTERNAL, f"the type {name.decode(errors='replace')!r} has another number already")
         cell.value = number
 
-    def _executioncontext_get(self, arguments: Any) -> None:
+    def _invokecontext_get(self, arguments: Any) -> None:
         raise FfiError(_NOT_FOUND, "JAX passes no user data to this platform's programs")
 
     def _state_set(self, arguments: Any) -> None:
         number = ctypes.c_int64.from_address(arguments.type_id).value
-        self._contexts[arguments.context].states[arguments.stage] = number, arguments.state
+        self._contexts[arguments.context].states[_stage(arguments)] = number, arguments.state
 
     def _state_get(self, arguments: Any) -> None:
         asked = ctypes.c_int64.from_address(arguments.type_id).value
-        number, state = self._contexts[arguments.context].states.get(arguments.stage, (0, 0))
+        number, state = self._contexts[arguments.context].states.get(_stage(arguments), (0, 0))
         if not number or number != asked:
             raise FfiError(_NOT_FOUND, "the handler has left no state of this type")
         arguments.state = state
@@ -241,6 +255,17 @@ class Runtime:
 
     def _runid_get(self, arguments: Any) -> None:
         arguments.run_id = arguments.context
+
+    def _invokecontext_findextension(self, arguments: Any) -> None:
+        arguments.extension = None  # there are none
+
+    def _customoptions_get(self, arguments: Any) -> None:
+        arguments.attributes = ctypes.addressof(self._no_options)
+
+
+def _stage(arguments: Any) -> int:
+    """Whose state it is: before 0.3 only instantiation leaves one."""
+    return getattr(arguments, "stage", INSTANTIATE)
 
 
 @cache

@@ -12,16 +12,26 @@ from typing import cast
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.errors import OptionError, UnsupportedError, shown
 from stablehlo_py.foreign import new_capsule
-from stablehlo_py.pjrt.api import EXTENSIONS, FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api, Extension
+from stablehlo_py.pjrt.api import (
+    EXTENSIONS,
+    FUNCTIONS,
+    LATER_FUNCTIONS,
+    MAJOR,
+    MINOR,
+    PYTHON_FUNCTIONS,
+    Api,
+    Extension,
+    size_used,
+)
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, Blocks, PlatformError, calloc
 from stablehlo_py.pjrt.client import Client, error_of, item_sizes
 from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
 from stablehlo_py.pjrt.places import HostPlace, Place
 from stablehlo_py.pjrt.platforms import HOST, PLATFORMS
+from stablehlo_py.pjrt.versions import internals
 
 VARIABLE = "SHLO_NUM_DEVICES"
 MOST_DEVICES = 1024
-OLDEST_JAX, NEWEST_JAX = (0, 10, 1), (0, 10)
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _CAPSULE = b"pjrt_c_api"
 _FAILED_PRECONDITION = 9  # absl::StatusCode
@@ -65,7 +75,8 @@ def _platform(platform: str) -> Api:
     is_native, code = places[0].is_native, client.blocks.code
     # In memory that outlives the interpreter, as the code does: JAX destroys arrays when it is gone.
     api = Api.from_address(calloc(ctypes.sizeof(Api)))
-    api.struct_size, api.version_size, api.major, api.minor = ctypes.sizeof(Api), 24, MAJOR, MINOR
+    api.struct_size, api.version_size, api.major, api.minor = Api.later.offset, 24, MAJOR, MINOR
+    api.later[:] = [code.address("missing")] * LATER_FUNCTIONS
     kept: list[object] = []
     functions = client.functions()
     for name in FUNCTIONS:
@@ -94,12 +105,18 @@ def _platform(platform: str) -> Api:
 
 def _guarded(client: Client, name: str, function: Callable[[int], None]) -> Callable[[int], int]:
     """A function of the API: what it raises becomes an error of the API."""
+    used = size_used(name)
 
     def call(arguments: int) -> int:
         try:
             if client.blocks.is_forked:
                 raise PlatformError(_FAILED_PRECONDITION, FORKED_TEXT)
             client.blocks.sweep()
+            if (given := ctypes.c_size_t.from_address(arguments).value) < used:
+                raise UnsupportedError(
+                    f"jaxlib passes {given} bytes to PJRT_{name}, of which {used} are needed",
+                    remedy="install a later version of jaxlib",
+                )
             function(arguments)
         except BaseException as failure:  # whatever it is, it must not pass through C++
             return error_of(failure, client.blocks)
@@ -125,29 +142,19 @@ def initialize(platform: str = HOST) -> None:
     registered already.
 
     Raises:
-        UnsupportedError: JAX is older than OLDEST_JAX, or newer than NEWEST_JAX; or programs run on no device.
+        UnsupportedError: the platforms are not for this version of JAX (versions.py), or programs run on no device.
         OptionError: there is no platform of this name; SHLO_NUM_DEVICES is no number of devices.
         ResourceError: there is no driver, or no device.
     """
-    import jax
-
     if platform not in PLATFORMS:
         raise OptionError(f"there is no platform {shown(platform)}", remedy=f"use one of {', '.join(PLATFORMS)}")
-    if jax.__version_info__ < OLDEST_JAX or jax.__version_info__[:2] > NEWEST_JAX:
-        oldest, newest = (".".join(map(str, version)) for version in (OLDEST_JAX, NEWEST_JAX))
-        raise UnsupportedError(
-            f"the platform '{platform}' is for JAX from {oldest} on, up to {newest}, and this is {jax.__version__}",
-            remedy=f"pip install 'jax>={oldest},=={newest}.*', or use stablehlo_py.jit, which takes other versions",
-        )
-    from jax._src import xla_bridge
-    from jax._src.interpreters import mlir
-
+    jax = internals()
     from stablehlo_py.pjrt import branches, callbacks, dlpack, ffi, persistent_cache
 
-    if platform in xla_bridge._backend_factories:
+    if platform in jax._backend_factories:
         return
-    xla_bridge._nonexperimental_plugins.add(platform)  # or JAX says at each start that it knows nothing of it
-    xla_bridge.register_plugin(platform, priority=0, c_api=capsule(platform))
+    jax._nonexperimental_plugins.add(platform)  # or JAX says at each start that it knows nothing of it
+    jax.register_plugin(platform, priority=0, c_api=capsule(platform))
     functions_of = get_backend(PLATFORMS[platform]).calls_functions_of
     callbacks.register(platform, functions_of)
     ffi.register(platform, functions_of)
@@ -156,7 +163,7 @@ def initialize(platform: str = HOST) -> None:
         dlpack.register(platform)
     persistent_cache.register(platform)
     # What is lowered in a way of its own for the CPU (LAPACK, random bits), now or later, is so for this platform.
-    rules = mlir._platform_specific_lowerings
+    rules = jax._platform_specific_lowerings
     rules[platform] = ChainMap(rules[platform], rules["cpu"])
-    if platform not in mlir._platforms_with_donation:
-        mlir._platforms_with_donation.append(platform)
+    if platform not in jax._platforms_with_donation:
+        jax._platforms_with_donation.append(platform)

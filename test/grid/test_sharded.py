@@ -123,6 +123,39 @@ def test_a_part_of_an_axis() -> None:
     np.testing.assert_array_equal(made(x)[0], 2 * x)
 
 
+GROUPS = """
+  func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {{
+    %0 = "stablehlo.all_reduce"(%arg0) <{{
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, use_global_device_ids,
+        replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [{axes}]>}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %1 = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+    }}) : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }}
+}}"""
+PART = "sub_axis_info = ({})2"
+
+
+@pytest.mark.parametrize(
+    ("axes", "rows"),
+    [
+        ('#stablehlo.axis_ref<name = "d">', [[3, 1, 4, 6], [7, 2, 5, 0]]),
+        ('#stablehlo.axis_ref<name = "e">, #stablehlo.axis_ref<name = "d">', [[3, 1, 4, 6, 7, 2, 5, 0]]),
+        (f'#stablehlo.axis_ref<name = "d", {PART.format(1)}>', [[1, 6], [2, 0], [3, 4], [7, 5]]),
+        (f'#stablehlo.axis_ref<name = "d", {PART.format(2)}>', [[3, 1], [4, 6], [5, 0], [7, 2]]),
+    ],
+)
+def test_groups_along_axes_of_a_named_mesh(axes: str, rows: list[list[int]]) -> None:
+    """As JAX writes them from 0.11 on."""
+    mesh = MESH.format(mesh='"d"=4, "e"=2], device_ids=[3, 7, 1, 2, 4, 5, 6, 0')
+    head = "module attributes {mhlo.num_partitions = 8 : i32} {"
+    module = load((mesh + GROUPS.format(axes=axes)).replace("module {", head))
+    shape = f"tensor<{len(rows)}x{len(rows[0])}xi64>"
+    assert f"replica_groups = dense<{rows}> : {shape}" in str(module)
+
+
 SHARDED = """module attributes {{mhlo.num_partitions = 4 : i32}} {{
   func.func public @main(%arg0: tensor<8x6xf32>) -> tensor<8x6xf32> {{
     %0 = stablehlo.custom_call @Sharding(%arg0) {{mhlo.sharding = "{there}"}} : (tensor<8x6xf32>) -> tensor<8x6xf32>

@@ -12,7 +12,8 @@ import pytest
 from stablehlo_py.errors import OptionError
 from stablehlo_py.pjrt import initialize
 
-OTHER = r"is for JAX from 0\.10\.1 on, up to 0\.10, and this is (.|\n)*help: pip install 'jax>=0\.10\.1,==0\.10\.\*'"
+OTHER = r"are for JAX from 0\.9\.1 to 0\.12, and {}(.|\n)*help: pip install 'jax>=0\.9\.1,<=0\.12\.\*'"
+MISSING = "there is no 'jax._src.debugging._make_flat_callback' in"
 USED = "import sys; used = 'stablehlo_py.pjrt.plugin' in sys.modules\n"
 
 
@@ -80,8 +81,9 @@ def test_it_may_be_registered_before() -> None:
 @pytest.mark.parametrize(
     ("platform", "before", "reason"),
     [
-        ("shlo", "jax.__version_info__ = (0, 9, 2)", OTHER),
-        ("shlo", "jax.__version_info__ = (0, 11, 0)", OTHER),
+        ("shlo", "jax.__version_info__ = (0, 9, 0)", OTHER.format("this is")),
+        ("shlo", "jax.__version_info__ = (0, 13, 0)", OTHER.format("this is")),
+        ("shlo", "del jax._src.debugging._make_flat_callback", OTHER.format(MISSING)),
         ("shlo", "import os; os.environ['SHLO_NUM_DEVICES'] = 'two'", "SHLO_NUM_DEVICES is 'two'"),
         *(
             (

@@ -10,8 +10,9 @@ from pathlib import Path
 import jax
 import pytest
 
+from stablehlo_py.errors import OptionError
 from stablehlo_py.foreign import name_of_capsule, new_capsule, pointer_of_capsule
-from stablehlo_py.pjrt import ffi_api
+from stablehlo_py.pjrt import ffi, ffi_api
 from test.helpers.platform_scripts import script
 
 GXX = shutil.which("g++")
@@ -157,6 +158,57 @@ def test_what_cannot_be_registered(head: str) -> None:
         """,
         head,
     )
+
+
+@pytest.mark.parametrize("version", [(0, 1), (0, 6), (1, 0)])
+def test_handlers_for_other_versions_of_the_interface(version: tuple[int, int]) -> None:
+    @ffi_api.Handler
+    def handler(frame: int) -> None:
+        extension = ffi_api.MetadataExtension.from_address(ffi_api.Frame.from_address(frame).extensions)
+        metadata = ffi_api.Metadata.from_address(extension.metadata)
+        metadata.version.major, metadata.version.minor = version
+
+    capsule = new_capsule(ctypes.cast(handler, ctypes.c_void_p).value or 0, b"handler")
+    said = r"made for version {}\.{} of XLA's FFI(.|\n)*from 0\.2 to 0\.5".format(*version)
+    with pytest.raises(OptionError, match=said):
+        ffi._bind("cpu", "of_another_version", capsule)
+
+
+def test_what_handlers_of_each_version_ask_for() -> None:
+    """The structures of 0.2 to 0.5: their sizes tell them apart."""
+    runtime = ffi_api.runtime()
+    functions = dict(zip(ffi_api._FUNCTIONS, runtime._kept, strict=True))
+    number, data = ctypes.c_int64(7), ctypes.c_int64(11)
+
+    def ask(name: str, made: ctypes.Structure, size: int) -> int | None:
+        made.struct_size = size
+        return functions[name](ctypes.addressof(made))
+
+    def handler(frame: int) -> None:
+        context = ffi_api.Frame.from_address(frame).context
+        where = {"context": context, "type_id": ctypes.addressof(number)}
+        older = [ffi_api._OLDER[f"State_{which}", 40](**where) for which in ("Set", "Get")]
+        older[0].state = ctypes.addressof(data)
+        newer = ffi_api._STRUCTURES["State_Get"](**where, stage=ffi_api.INSTANTIATE)
+        assert not ask("State_Set", older[0], 40)
+        assert not ask("State_Get", older[1], 40) and not ask("State_Get", newer, 48)
+        assert older[1].state == newer.state == ctypes.addressof(data)
+        newer.stage = ffi_api.PREPARE
+        error = ask("State_Get", newer, 48)
+        asked = ffi_api._STRUCTURES["Error_GetDetails"](error=error, code=-1)
+        assert not ask("Error_GetDetails", asked, 32) and b"no state" in ctypes.string_at(asked.message)
+        assert asked.code == -1  # an older handler has no such field
+        assert not ask("Error_GetDetails", asked, 36) and asked.code == 5
+        extension = ffi_api._STRUCTURES["InvokeContext_FindExtension"](context=context, type=1, extension=1)
+        options = ffi_api._STRUCTURES["CustomOptions_Get"](context=context)
+        assert not ask("InvokeContext_FindExtension", extension, 40) and extension.extension is None
+        assert not ask("CustomOptions_Get", options, 32)
+        assert ffi_api.Attributes.from_address(options.attributes).size == 0
+        seen.append(True)
+
+    seen: list[bool] = []
+    runtime.call(ffi_api.Handler(handler), ffi_api.Frame(), ffi_api.Context())
+    assert seen
 
 
 def test_capsules_when_others_declare_pythons_functions_as_they_like() -> None:
