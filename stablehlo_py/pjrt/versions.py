@@ -85,8 +85,9 @@ def internals() -> SimpleNamespace:
 def _unsupported(what: str) -> UnsupportedError:
     import jax
 
-    oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
+    after = (*NEWEST[:-1], NEWEST[-1] + 1)
+    oldest, newest, later = (".".join(map(str, version)) for version in (OLDEST, NEWEST, after))
     return UnsupportedError(
         f"the platforms of stablehlo-py are for JAX from {oldest} to {newest}, and {what} {jax.__version__}",
-        remedy=f"pip install 'jax>={oldest},<={newest}.*', or use stablehlo_py.jit, which takes other versions",
+        remedy=f"pip install 'jax>={oldest},<{later}', or use stablehlo_py.jit, which takes other versions",
     )

@@ -12,7 +12,7 @@ import pytest
 from stablehlo_py.errors import OptionError
 from stablehlo_py.pjrt import initialize
 
-OTHER = r"are for JAX from 0\.9\.1 to 0\.12, and {}(.|\n)*help: pip install 'jax>=0\.9\.1,<=0\.12\.\*'"
+OTHER = r"are for JAX from 0\.9\.1 to 0\.12, and {}(.|\n)*help: pip install 'jax>=0\.9\.1,<0\.13'"
 MISSING = "there is no 'jax._src.debugging._make_flat_callback' in"
 USED = "import sys; used = 'stablehlo_py.pjrt.plugin' in sys.modules\n"
 
