@@ -118,13 +118,22 @@ def eager(jax: Any, device: Any) -> Work:
 CASES["eager warm"] = 1, eager
 
 
+def host_array(size: int, behind: int) -> Any:
+    """So many f32, which begin `behind` bytes behind a multiple of 64: NumPy leaves it to chance."""
+    import numpy as np
+
+    raw = np.ones(4 * size + 128, np.uint8)
+    start = -raw.ctypes.data % 64 + behind
+    array = raw[start : start + 4 * size].view(np.float32)
+    array[:] = 1
+    return array
+
+
 def transfer(size: int, repeats: int) -> None:
     """Register the cases of arrays of so many f32, there and back."""
 
     def there(jax: Any, device: Any) -> Work:
-        import numpy as np
-
-        array = np.ones(size, np.float32)
+        array = host_array(size, 16)  # as large arrays of NumPy begin
         return lambda: jax.device_put(array, device).block_until_ready()
 
     def back(jax: Any, device: Any) -> Work:
@@ -144,25 +153,18 @@ transfer(1 << 20, 30)
 def exchange(size: int) -> None:
     """Register the cases of an array of so many f32 whose memory both sides see."""
 
-    def aligned() -> Any:
-        import numpy as np
-
-        raw = np.ones(4 * size + 64, np.uint8)
-        start = -raw.ctypes.data % 64
-        return raw[start : start + 4 * size].view(np.float32)
-
     def there(jax: Any, device: Any) -> Work:
-        array = aligned()
+        array = host_array(size, 0)
         return lambda: jax.device_put(array, device)
 
     def from_dlpack(jax: Any, device: Any) -> Work:
-        array = aligned()
+        array = host_array(size, 0)
         return lambda: jax.dlpack.from_dlpack(array, device=device)
 
     def to_dlpack(jax: Any, device: Any) -> Work:
         import numpy as np
 
-        x = jax.device_put(aligned(), device)
+        x = jax.device_put(host_array(size, 0), device)
         return lambda: np.from_dlpack(x)
 
     CASES[f"device_put, aligned {size}"] = 300, there
