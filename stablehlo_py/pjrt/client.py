@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,22 +21,14 @@ from stablehlo_py.backends.base import get_backend
 from stablehlo_py.backends.cpu.symbols import registered_targets
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.element_types import ELEMENT_TYPES
-from stablehlo_py.errors import (
-    ArgumentError,
-    CallError,
-    LoadError,
-    OptionError,
-    ResourceError,
-    ShloError,
-    UnsupportedError,
-)
+from stablehlo_py.errors import ArgumentError, LoadError, UnsupportedError
 from stablehlo_py.frontend.source import read
 from stablehlo_py.handlers import is_bound_here
 from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt import analysis, grid
 from stablehlo_py.pjrt.api import structure
-from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, view
+from stablehlo_py.pjrt.blocks import Blocks, Memory, Storage, view
 from stablehlo_py.pjrt.compiler_options import options_of
 from stablehlo_py.pjrt.executable import Executable
 from stablehlo_py.pjrt.ffi import adopt
@@ -47,6 +38,7 @@ from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.serialized import deserialize, serialize
 from stablehlo_py.pjrt.shardings import Shardings
 from stablehlo_py.pjrt.signature import check_layouts, memory_kinds
+from stablehlo_py.pjrt.strides import dense_strides, is_row_major, strides_of
 from stablehlo_py.pjrt.transfers import VIEW_ALIGNMENT
 from stablehlo_py.runtime.cache import key_of
 from stablehlo_py.runtime.program import CompiledProgram, Spec
@@ -59,38 +51,11 @@ _TYPES = (
     *("ui2", "f8E4M3", "f8E3M4", "f8E8M0FNU", "f4E2M1FN"),
 )
 _NUMBERS = {name: number for number, name in enumerate(_TYPES, 1)}
-# Codes of errors (absl::StatusCode).
-_INVALID, _EXHAUSTED, _UNIMPLEMENTED, _INTERNAL = 3, 8, 12, 13
-_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (UnsupportedError, _UNIMPLEMENTED),
-    (ResourceError, _EXHAUSTED),
-    (MemoryError, _EXHAUSTED),
-    (ArgumentError, _INVALID),
-    (LoadError, _INVALID),
-    (OptionError, _INVALID),
-    (ValueError, _INVALID),
-)
 
 
 def item_sizes() -> list[int]:
     """Bytes of an element, by PJRT_Buffer_Type; 0: arrays have no such elements."""
     return [0, *(ELEMENT_TYPES[name].itemsize if name in ELEMENT_TYPES else 0 for name in _TYPES)]
-
-
-def error_of(failure: BaseException, blocks: Blocks) -> int:
-    """A new error of the API."""
-    cause = failure.__cause__ if isinstance(failure, CallError) else None
-    coded = next((each for each in (failure, cause) if isinstance(each, PlatformError)), None)
-    if coded is not None:
-        code = coded.code
-    else:
-        code = next((code for kinds, code in _CODES if isinstance(failure, kinds)), _INTERNAL)
-    said = str(failure) if isinstance(failure, ShloError | PlatformError) else f"{type(failure).__name__}: {failure}"
-    if cause is not None and coded is None:  # a function of Python raised it
-        said += "\n" + "".join(traceback.format_exception(cause))
-    memory = Memory()
-    message, size = memory.text(said)
-    return blocks.new("error", memory, message=message, size=size, code=code)
 
 
 class Client:
@@ -504,7 +469,7 @@ class Client:
             raise ArgumentError(
                 f"the memory at {data:#x} is not aligned to {VIEW_ALIGNMENT} bytes", remedy="pass a copy of it"
             )
-        if arguments.layout and not _is_row_major(arguments.layout, shape, dtype):
+        if arguments.layout and not is_row_major(arguments.layout, shape, dtype):
             raise ArgumentError("the memory is not dense and row-major", remedy="pass a copy of it")
         storage = self.blocks.storage_view(data, arguments.release, arguments.release_argument)
         arguments.buffer = self._buffer(storage, dtype, shape, device, memory)
@@ -533,9 +498,9 @@ class Client:
             return
         if arguments.size < size:
             raise ArgumentError(f"{size} bytes do not fit into {arguments.size}", remedy="pass more memory")
-        strides = _strides_of(arguments.layout, shape, dtype) if arguments.layout else None
+        strides = strides_of(arguments.layout, shape, dtype) if arguments.layout else None
         event = 0
-        if strides is None or strides == _dense_strides(shape, dtype):
+        if strides is None or strides == dense_strides(shape, dtype):
             event = place.read(storage, 0, size, arguments.target)
         elif size:
             np.copyto(view(arguments.target, shape, dtype, strides), place.array(storage, shape, dtype))
@@ -582,41 +547,3 @@ def _version(text_: str) -> list[int]:
 
 def _deleted() -> ArgumentError:
     return ArgumentError("the array has been deleted or donated", remedy="use the result of the later call")
-
-
-def _dense_strides(shape: Sequence[int], dtype: np.dtype) -> tuple[int, ...]:
-    """Of a row-major array."""
-    strides, size = [0] * len(shape), dtype.itemsize
-    for dimension in reversed(range(len(shape))):
-        strides[dimension] = size
-        size *= shape[dimension]
-    return tuple(strides)
-
-
-def _strides_of(layout: int, shape: Sequence[int], dtype: np.dtype) -> tuple[int, ...] | None:
-    """The strides of a dense array in a PJRT_Buffer_MemoryLayout; None: row-major."""
-    asked = structure("Layout").from_address(layout)
-    if asked.type == 1:
-        given = structure("Strides").from_address(layout)
-        return tuple((ctypes.c_int64 * given.rank).from_address(given.strides)) if given.rank else None
-    if asked.num_tiles:
-        raise UnsupportedError("arrays in tiles are not written", remedy="ask for another layout")
-    if not asked.rank:
-        return None
-    order = list((ctypes.c_int64 * asked.rank).from_address(asked.minor_to_major))
-    strides, size = [0] * len(shape), dtype.itemsize
-    for dimension in order:
-        strides[dimension] = size
-        size *= shape[dimension]
-    return tuple(strides)
-
-
-def _is_row_major(layout: int, shape: Sequence[int], dtype: np.dtype) -> bool:
-    strides, size = _strides_of(layout, shape, dtype), dtype.itemsize
-    if strides is None or 0 in shape:
-        return True
-    for length, stride in reversed(list(zip(shape, strides, strict=True))):
-        if length > 1 and stride != size:
-            return False
-        size *= length
-    return True

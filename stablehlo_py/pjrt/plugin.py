@@ -24,7 +24,8 @@ from stablehlo_py.pjrt.api import (
     size_used,
 )
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, Blocks, PlatformError, calloc
-from stablehlo_py.pjrt.client import Client, error_of, item_sizes
+from stablehlo_py.pjrt.client import Client, item_sizes
+from stablehlo_py.pjrt.errors import error_of
 from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
 from stablehlo_py.pjrt.places import HostPlace, Place
 from stablehlo_py.pjrt.platforms import HOST, PLATFORMS
