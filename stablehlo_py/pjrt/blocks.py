@@ -42,6 +42,7 @@ from stablehlo_py.pjrt.fields import (
 )
 from stablehlo_py.pjrt.layouts import layout_text
 from stablehlo_py.pjrt.native import native_functions
+from stablehlo_py.pjrt.signature import Order, row_major
 from stablehlo_py.runtime.memory import require
 
 _ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int64
@@ -196,11 +197,14 @@ class Blocks:
         self._set(FAILED_BEFORE, self._texts.text("the custom call '")[0])
         self._set(FAILED_BETWEEN, self._texts.text("' failed: ")[0])
         self._set(ITEM_SIZES, self._texts.numbers(item_sizes))
-        self._set(DESCENDING, self._texts.numbers(range(MOST_DIMENSIONS - 1, -1, -1)))
+        descending = self._texts.numbers(range(MOST_DIMENSIONS - 1, -1, -1))
+        self._set(DESCENDING, descending)
+        self._layouts, self._orders = dict[Order, int](), dict[Order, int]()
         for rank in range(MOST_DIMENSIONS + 1):
-            text, size = self._texts.text(layout_text(rank))
-            self.set_field("layout", self.layout(rank), "text", text)
-            self.set_field("layout", self.layout(rank), "text_size", size)
+            order = row_major(rank)
+            self._layouts[order] = self.state + LAYOUTS + LAYOUT_BYTES * rank
+            self._orders[order] = descending + 8 * (MOST_DIMENSIONS - rank)
+            self._name_layout(order)
         copy = {"entry": self.code.address("copy_entry"), "num_inputs": 1, "num_outputs": 1, **job_places(1, 1, 0)}
         for name, value in copy.items():
             self._set(COPY + PLAN[name], value)
@@ -233,9 +237,20 @@ class Blocks:
         self.sweep()
         return int(_cell(self.state + HANDLES).value) + len(self._objects)
 
-    def layout(self, rank: int) -> int:
-        """The row-major layout of a rank."""
-        return self.state + LAYOUTS + LAYOUT_BYTES * rank
+    def _name_layout(self, order: Order) -> None:
+        text, size = self._texts.text(layout_text(order))
+        self.set_field("layout", self._layouts[order], "text", text)
+        self.set_field("layout", self._layouts[order], "text_size", size)
+
+    def layout(self, order: Order) -> tuple[int, int]:
+        """The layout of arrays whose dimensions lie in an order, and the address of that order, which stay for ever."""
+        with self._lock:
+            if order not in self._layouts:
+                self._layouts[order] = calloc(LAYOUT_BYTES + 8 * len(order))
+                self._orders[order] = self._layouts[order] + LAYOUT_BYTES
+                ctypes.memmove(self._orders[order], (ctypes.c_int64 * len(order))(*order), 8 * len(order))
+                self._name_layout(order)
+            return self._layouts[order], self._orders[order]
 
     def new(self, kind: str, owner: object, /, *, references: int = 1, **fields: int) -> int:
         """A block of a kind, with these fields; `owner` is kept until it is freed."""

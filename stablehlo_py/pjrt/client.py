@@ -11,37 +11,38 @@ import ctypes
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib.metadata import version as installed
 
 import numpy as np
 
-from stablehlo_py.api import compile_program
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.backends.cpu.symbols import registered_targets
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.errors import ArgumentError, LoadError, UnsupportedError
-from stablehlo_py.frontend.source import read
 from stablehlo_py.handlers import is_bound_here
 from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt import analysis, grid
 from stablehlo_py.pjrt.api import structure
 from stablehlo_py.pjrt.blocks import Blocks, Memory, Storage, view
-from stablehlo_py.pjrt.compiler_options import options_of
-from stablehlo_py.pjrt.executable import Executable
-from stablehlo_py.pjrt.ffi import adopt
+from stablehlo_py.pjrt.compilation import compile_given
+from stablehlo_py.pjrt.executable import Compiled, Executable
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.places import Place
 from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.serialized import deserialize, serialize
-from stablehlo_py.pjrt.shardings import Shardings
-from stablehlo_py.pjrt.signature import check_layouts, memory_kinds
-from stablehlo_py.pjrt.strides import dense_strides, is_row_major, strides_of
+from stablehlo_py.pjrt.signature import (
+    Order,
+    as_seen,
+    in_memory,
+    is_row_major,
+    row_major,
+)
+from stablehlo_py.pjrt.strides import dense_strides, is_dense, order_of, strides_of
 from stablehlo_py.pjrt.transfers import VIEW_ALIGNMENT
 from stablehlo_py.runtime.cache import key_of
-from stablehlo_py.runtime.program import CompiledProgram, Spec
+from stablehlo_py.runtime.program import Spec
 
 _ONLY_DURING_CALL = 0  # PJRT_HostBufferSemantics: the caller's memory may change when the call returns
 # PJRT_Buffer_Type, from 1 on, by StableHLO's names.
@@ -196,22 +197,18 @@ class Client:
         if form != b"mlir":
             raise UnsupportedError(f"programs in the form '{form.decode()}' are not read", remedy="pass StableHLO")
         options = CompileOptions.of(ctypes.string_at(arguments.options, arguments.options_size))
-        given = ctypes.string_at(program.code, program.code_size)
-        check_layouts(given)
-        number = self._places[self._assigned(options)[0]].number
-        source, wanted = replace(read(given), tokens=True), replace(options_of(options.content), device=number)
-        adopt(get_backend(self.target).calls_functions_of)
-        if options.processes > 1:
-            made, shardings = grid.compile_for(source, self.target, options, wanted)
-        else:
-            made = compile_program(source, target=self.target, options=wanted)
-            shardings = Shardings()
-        kinds = memory_kinds(given, self._kinds) or (0,) * len(made.outputs)
-        arguments.executable = self._executable(made, options, shardings, kinds)
+        content = ctypes.string_at(program.code, program.code_size)
+        place = self._places[self._assigned(options)[0]]
+        arguments.executable = self._executable(compile_given(content, options, self.target, place))
 
-    def _executable(
-        self, program: CompiledProgram, options: CompileOptions, shardings: Shardings, kinds: tuple[int, ...]
-    ) -> int:
+    def _executable(self, made: Compiled) -> int:
+        program, options, shardings, kinds, layouts = (
+            made.program,
+            made.options,
+            made.shardings,
+            made.kinds,
+            made.layouts,
+        )
         if program.backend != self.target:
             raise LoadError(
                 f"the program is for the backend '{program.backend}', the platform '{self.platform}' runs those for "
@@ -220,13 +217,26 @@ class Client:
             )
         code = self._places[self._assigned(options)[0]].load(program)
         outputs = program.outputs
-        shapes = [tuple(size or 0 for size in spec.shape) for spec in outputs]
+        shapes = [
+            as_seen([size or 0 for size in spec.shape], order)
+            for spec, order in zip(outputs, layouts.results, strict=True)
+        ]
+        of_arguments, of_results = (
+            list(map(self.blocks.layout, each)) for each in (layouts.arguments, layouts.results)
+        )
+        orders = (
+            [
+                0 if is_row_major(order) else address
+                for order, (_, address) in zip(layouts.arguments, of_arguments, strict=True)
+            ],
+            [address for _, address in of_results],
+        )
         memory = Memory()
         devices = options.assigned
         assignment = memory.text(device_assignment(devices, options.replicas))
         names = [memory.text(self._kinds[kind]) for kind in kinds]
         name, print_ = memory.text("main"), memory.text(program.digest.hex())
-        owner = Executable(program, code, options, shardings, kinds, memory, dict(program.donations))
+        owner = Executable(program, options, shardings, kinds, layouts, code, memory, dict(program.donations))
         types = [_NUMBERS[element_name(spec.dtype)] for spec in outputs]
         return self.blocks.new(
             "executable",
@@ -241,11 +251,11 @@ class Client:
             num_outputs=len(outputs),
             code_bytes=sum(map(len, program.objects)),
             types=memory.numbers(types, 4),
-            plan=plan_of(program, code, types, kinds, memory, self.blocks.code),
+            plan=plan_of(program, code, types, kinds, orders, shapes, memory, self.blocks.code),
             dims=memory.numbers([size for shape in shapes for size in shape]),
             ranks=memory.numbers([len(shape) for shape in shapes]),
-            parameter_layouts=memory.numbers([self.blocks.layout(len(spec.shape)) for spec in program.inputs]),
-            output_layouts=memory.numbers([self.blocks.layout(len(shape)) for shape in shapes]),
+            parameter_layouts=memory.numbers([layout for layout, _ in of_arguments]),
+            output_layouts=memory.numbers([layout for layout, _ in of_results]),
             kinds=memory.numbers([address for address, _ in names]),
             kind_sizes=memory.numbers([size for _, size in names]),
             assignment=assignment[0],
@@ -314,7 +324,7 @@ class Client:
                 "the program calls functions of Python that other processes do not have",
                 remedy="call them by a name: jax.ffi.ffi_call in the model, register_custom_call where it runs",
             )
-        content = serialize(program, executable.options, executable.shardings, executable.kinds)
+        content = serialize(executable)
         arguments.content, arguments.size = memory.text(content)
         arguments.handle, arguments.deleter = self.blocks.new("bytes", memory), self.blocks.release
 
@@ -322,7 +332,7 @@ class Client:
         arguments = structure("Executable_DeserializeAndLoad").from_address(address)
         content = ctypes.string_at(arguments.content, arguments.size)
         options = ctypes.string_at(arguments.options, arguments.options_size) if arguments.options else b""
-        arguments.executable = self._executable(*deserialize(content, options))
+        arguments.executable = self._executable(deserialize(content, options))
 
     def _executable_of(self, handle: int) -> Executable:
         owner = self.blocks.owner(handle)
@@ -378,7 +388,7 @@ class Client:
         """Memory of a call on one device: its arguments, its results, and the handles of arguments that it takes.
         `kept` are positions of arguments that stay, though the program writes them."""
         inputs = [place.hold(handle) for handle in handles]
-        self._check_inputs(executable.program, handles)
+        self._check_inputs(executable, handles)
         spent, results = [], []
         times = Counter(handles)
         for number, spec in enumerate(executable.program.outputs):
@@ -403,19 +413,30 @@ class Client:
         """Write the handles of new arrays on a device to the addresses from `row` on."""
         memories = _numbers(self.blocks.field("device", self.devices[device], "memories"), len(self._kinds))
         made = [
-            self._buffer(storage, spec.dtype, [size or 0 for size in spec.shape], device, memories[kind])
-            for storage, spec, kind in zip(results, executable.program.outputs, executable.kinds, strict=True)
+            self._buffer(
+                storage, spec.dtype, as_seen([size or 0 for size in spec.shape], order), device, memories[kind], order
+            )
+            for storage, spec, kind, order in zip(
+                results, executable.program.outputs, executable.kinds, executable.layouts.results, strict=True
+            )
         ]
         _write(row, made)
 
-    def _check_inputs(self, program: CompiledProgram, handles: list[int]) -> None:
+    def _check_inputs(self, executable: Executable, handles: list[int]) -> None:
         given = [self.blocks.field("buffer", handle, "bytes") for handle in handles]
-        wanted = [_bytes(spec) for spec in program.inputs]
+        wanted = [_bytes(spec) for spec in executable.program.inputs]
         if given != wanted:
             raise ArgumentError(
                 f"the program takes arrays of {wanted} bytes, and gets {given}",
                 remedy="call what was compiled for them",
             )
+        for number, (handle, order) in enumerate(zip(handles, executable.layouts.arguments, strict=True)):
+            own = self._order(handle)
+            if own != order and not (is_row_major(own) and is_row_major(order)):
+                raise ArgumentError(
+                    f"argument {number} is to lie in memory in the order {order} of its dimensions, and lies in {own}",
+                    remedy="call what was compiled for this layout",
+                )
 
     # --- arrays -------------------------------------------------------------------------------------------------------
 
@@ -424,13 +445,22 @@ class Client:
         return self._places[self._device_numbers[self.blocks.field("buffer", handle, "device")]]
 
     def _buffer(
-        self, storage: Storage, dtype: np.dtype, shape: Sequence[int], device: int, memory: int | None = None
+        self,
+        storage: Storage,
+        dtype: np.dtype,
+        shape: Sequence[int],
+        device: int,
+        memory: int | None = None,
+        order: Order | None = None,
     ) -> int:
-        """A buffer that takes over the memory; of the device's default kind, where `memory` is None."""
+        """A buffer that takes over the memory; of the device's default kind, where `memory` is None, and row-major,
+        where `order` is."""
         number, event = _NUMBERS[element_name(dtype)], self._places[device].ready(storage)
         made = self.blocks.buffer(storage, number, shape, dtype.itemsize, self.devices[device], event)
         if memory:
             self.blocks.set_field("buffer", made, "memory", memory)
+        if order is not None:
+            self.blocks.set_field("buffer", made, "minor_to_major", self.blocks.layout(order)[1])
         return made
 
     def _described(self, handle: int) -> tuple[tuple[int, ...], np.dtype]:
@@ -438,6 +468,11 @@ class Client:
         dtype = ELEMENT_TYPES[_TYPES[self.blocks.field("buffer", handle, "type") - 1]]
         rank = self.blocks.field("buffer", handle, "rank")
         return tuple((ctypes.c_int64 * rank).from_address(self.blocks.field("buffer", handle, "dims"))), dtype
+
+    def _order(self, handle: int) -> Order:
+        """In which order the dimensions of a buffer lie in memory."""
+        rank = self.blocks.field("buffer", handle, "rank")
+        return tuple(_numbers(self.blocks.field("buffer", handle, "minor_to_major"), rank))
 
     def _from_host(self, address: int) -> None:
         arguments = structure("Client_BufferFromHostBuffer").from_address(address)
@@ -447,14 +482,15 @@ class Client:
         device = self._memory_devices[memory] if memory else self._device_numbers[arguments.device]
         place, event = self._places[device], 0
         storage = place.storage(math.prod(shape) * dtype.itemsize)
+        order = order_of(arguments.layout, shape, dtype) if arguments.layout else row_major(len(shape))
         if math.prod(shape):
             strides = None
             if arguments.num_strides:
                 strides = tuple((ctypes.c_int64 * arguments.num_strides).from_address(arguments.strides))
-            array = view(arguments.data, shape, dtype, strides)
+            array = view(arguments.data, shape, dtype, strides).transpose(order[::-1])
             event = place.write(array, storage, stays=arguments.semantics != _ONLY_DURING_CALL)
         arguments.done = event or self.blocks.done
-        arguments.buffer = self._buffer(storage, dtype, shape, device, memory)
+        arguments.buffer = self._buffer(storage, dtype, shape, device, memory, order)
 
     def _view(self, address: int) -> None:
         """Somebody else's memory as an array. JAX copies it where this says that an argument is invalid."""
@@ -469,7 +505,7 @@ class Client:
             raise ArgumentError(
                 f"the memory at {data:#x} is not aligned to {VIEW_ALIGNMENT} bytes", remedy="pass a copy of it"
             )
-        if arguments.layout and not is_row_major(arguments.layout, shape, dtype):
+        if arguments.layout and not is_dense(arguments.layout, shape, dtype):
             raise ArgumentError("the memory is not dense and row-major", remedy="pass a copy of it")
         storage = self.blocks.storage_view(data, arguments.release, arguments.release_argument)
         arguments.buffer = self._buffer(storage, dtype, shape, device, memory)
@@ -478,7 +514,7 @@ class Client:
         place, (shape, dtype) = self._place(handle), self._described(handle)
         size = self.blocks.field("buffer", handle, "bytes")
         storage = place.copied(place.hold(handle), size, self._places[device])
-        return self._buffer(storage, dtype, shape, device, memory)
+        return self._buffer(storage, dtype, shape, device, memory, self._order(handle))
 
     def _copy_to_device(self, address: int) -> None:
         arguments = structure("Buffer_CopyToDevice").from_address(address)
@@ -498,12 +534,15 @@ class Client:
             return
         if arguments.size < size:
             raise ArgumentError(f"{size} bytes do not fit into {arguments.size}", remedy="pass more memory")
+        order = self._order(arguments.buffer)
         strides = strides_of(arguments.layout, shape, dtype) if arguments.layout else None
         event = 0
-        if strides is None or strides == dense_strides(shape, dtype):
+        if (strides or dense_strides(shape, dtype)) == dense_strides(shape, dtype, order):
             event = place.read(storage, 0, size, arguments.target)
         elif size:
-            np.copyto(view(arguments.target, shape, dtype, strides), place.array(storage, shape, dtype))
+            array = place.array(storage, in_memory(shape, order), dtype)
+            seen = array.transpose([order[::-1].index(dimension) for dimension in range(len(order))])
+            np.copyto(view(arguments.target, shape, dtype, strides), seen)
         arguments.event = event or self.blocks.done
 
     def _raw_to_host(self, address: int) -> None:

@@ -8,18 +8,26 @@ from stablehlo_py.backends.base import Code
 from stablehlo_py.pjrt.blocks import Memory
 from stablehlo_py.pjrt.options import CompileOptions
 from stablehlo_py.pjrt.shardings import Shardings
+from stablehlo_py.pjrt.signature import Layouts
 from stablehlo_py.runtime.program import CompiledProgram
 
 
 @dataclass(eq=False)
-class Executable:
-    """What Python keeps beside the block of an executable."""
+class Compiled:
+    """A program, and what JAX asked for."""
 
     program: CompiledProgram
-    code: Code
     options: CompileOptions
     shardings: Shardings
-    kinds: tuple[int, ...]  # of the memory of each result: a number of MEMORY_KINDS
+    kinds: tuple[int, ...]  # of the memory of each result: a number of those that the device has
+    layouts: Layouts
+
+
+@dataclass(eq=False)
+class Executable(Compiled):
+    """What Python keeps beside the block of an executable."""
+
+    code: Code
     memory: Memory  # that its block refers to
     donated: dict[int, int] = field(default_factory=dict)  # output -> input
     text: bytes | None = None  # as JAX may ask for it

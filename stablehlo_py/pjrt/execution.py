@@ -34,6 +34,7 @@ from stablehlo_py.pjrt.fields import (
     RESULT,
     RESULT_BYTES,
 )
+from stablehlo_py.pjrt.layouts import is_row_major
 from stablehlo_py.runtime.callbacks import MESSAGE_BYTES, SITE_BYTES
 from stablehlo_py.runtime.entry import FAILED, Call
 
@@ -153,13 +154,14 @@ def _row(f: Native, offset: int) -> Value:
 
 
 def _hold_inputs(state: int) -> Native:
-    """i32 hold_inputs(args, job): enter the arguments; a negative number where one is deleted or has another size, else
-    whether all of them are there by now."""
+    """i32 hold_inputs(args, job): enter the arguments; a negative number where one is deleted, has another size,
+    or lies in memory otherwise; else whether all of them are there by now."""
     f = Native("hold_inputs", state, [("args", PTR), ("job", PTR)], I32)
     plan = f.get(PTR, f.job, JOB["plan"])
     number = planned(f, plan, "num_inputs")
     holds, events = table(f, f.job, plan, "holds"), table(f, f.job, plan, "events")
-    sizes, inputs = planned(f, plan, "sizes", PTR), f.at(f.job, INPUTS)
+    sizes, orders = planned(f, plan, "sizes", PTR), planned(f, plan, "orders", PTR)
+    inputs = f.at(f.job, INPUTS)
     begin = f.binary("sub", planned(f, plan, "events"), planned(f, plan, "holds"))
     f.set_memory(holds, 0, f.binary("add", begin, f.binary("shl", number, f.const(3))))
     f.ret_if(f.is_zero(number), f.const(1, I32))
@@ -172,6 +174,7 @@ def _hold_inputs(state: int) -> Native:
         good = f.both(
             f.is_zero(f.field(buffer, "buffer", "deleted")),
             f.cmp("eq", f.field(buffer, "buffer", "bytes"), f.load(I64, sizes, index)),
+            _lies_as(f, buffer, f.load(I64, orders, index)),
         )
 
         def hold() -> None:
@@ -200,6 +203,12 @@ def _hold_inputs(state: int) -> Native:
     (outcome,) = f.loop(0, number, 1, enter, [f.const(1, I32)])
     f.ret(outcome)
     return f
+
+
+def _lies_as(f: Native, buffer: Value, order: Value) -> Value:
+    """Whether the dimensions of an array lie in an order, whose address is that; 0: whether it is row-major."""
+    own = f.field(buffer, "buffer", "minor_to_major")
+    return f.select(f.is_zero(order), is_row_major(f, buffer), f.cmp("eq", own, order))
 
 
 def _make_outputs(state: int) -> Native:
@@ -473,6 +482,7 @@ def _results(state: int) -> Native:
         buffer = f.call("buffer_new", [*values, device, storage, f.event], PTR)
         memories = f.field(device, "device", "memories", PTR)
         f.set_field(f.load(I64, memories, f.get(I64, result, RESULT["memory"])), buffer, "buffer", "memory")
+        f.set_field(f.get(I64, result, RESULT["order"]), buffer, "buffer", "minor_to_major")
         f.store(buffer, row, index)
 
     each(f, number, make)

@@ -61,16 +61,18 @@ def is_short(field: str) -> bool:
 
 # What calls of a program have in common. `holds`, `made`, `events`, `workspace` and `outputs` are places in a job;
 # `inline`: whether the calling thread runs it where nothing has to be waited for; `donates`: whether a result lies
-# where an argument did; `results`: a RESULT for each; `devices`: on how many it runs; `grid`: a GRID where these
+# where an argument did; `orders`: where the order of each argument's dimensions is, 0: they are row-major; `results`: a
+# RESULT for each; `devices`: on how many it runs; `grid`: a GRID where these
 # communicate, else 0; `sources`: places for the arguments that a call donates, a power of two of them.
 PLAN = _words(
     0,
-    "entry constants workspace_bytes workspace job_bytes num_inputs num_outputs sizes results outputs holds made "
-    "events parallel_for parallel_context interrupt inline donates devices grid sources",
+    "entry constants workspace_bytes workspace job_bytes num_inputs num_outputs sizes orders results outputs holds "
+    "made events parallel_for parallel_context interrupt inline donates devices grid sources",
 )
 PLAN_BYTES = 8 * len(PLAN)
-# `donated`: the number of the argument, or -1; `memory`: the kind of memory, as a number.
-RESULT = _words(0, "type rank dims bytes donated memory")
+# `order`: where that of the dimensions is; `donated`: the number of the argument, or -1; `memory`: the kind of memory,
+# as a number.
+RESULT = _words(0, "type rank dims order bytes donated memory")
 RESULT_BYTES = 8 * len(RESULT)
 
 # A program whose processes communicate: the size of what those of one call share, and where in it are the header, the

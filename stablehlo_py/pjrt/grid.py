@@ -27,6 +27,7 @@ from stablehlo_py.passes.propagate_shardings import PropagateShardings
 from stablehlo_py.pjrt.executable import Executable
 from stablehlo_py.pjrt.options import CompileOptions
 from stablehlo_py.pjrt.shardings import Shardings
+from stablehlo_py.pjrt.signature import Layouts, make_physical
 from stablehlo_py.runtime.grid_call import GridCall
 from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.runtime.random_keys import RandomKeys
@@ -35,7 +36,7 @@ _random_keys = RandomKeys()
 
 
 def compile_for(
-    source: Source, target: str, options: CompileOptions, wanted: Options
+    source: Source, target: str, options: CompileOptions, wanted: Options, layouts: Layouts | None = None
 ) -> tuple[CompiledProgram, Shardings]:
     """The program that each of several devices runs, and how its arguments and results are sharded.
 
@@ -46,6 +47,8 @@ def compile_for(
     module = load_marked(source, make_context(), isolate=False)
     choose_result_shardings(module, target)
     made = partition(module)
+    if layouts is not None:
+        make_physical(module, layouts)
     grid = replace(wanted, num_replicas=options.replicas, num_partitions=options.partitions)
     program = compile_program(module, target=target, options=grid)
     assert program.grid is not None

@@ -10,11 +10,9 @@ from __future__ import annotations
 from stablehlo_py.codegen.builder import I32, I64, PTR, Value
 from stablehlo_py.pjrt.code import OBJECT, Native, drop
 from stablehlo_py.pjrt.fields import (
-    DESCENDING,
     DIMENSIONS,
     FIELDS,
     LEAVING,
-    MOST_DIMENSIONS,
     NEXT,
     OWN,
     POOL,
@@ -26,6 +24,7 @@ from stablehlo_py.pjrt.fields import (
     RELEASING,
     STORAGE_BYTES,
 )
+from stablehlo_py.pjrt.layouts import descending
 from stablehlo_py.runtime.memory import HUGE_PAGE, KEPT_BYTES, SMALL
 
 _LINE, _PAGE = 64, 4096
@@ -241,7 +240,6 @@ def _buffer_new(state: int) -> Native:
     f.put(f.const(1), block, REFERENCES)
     dims = f.at(block, DIMENSIONS)
     f.call("memcpy", [dims, f.dims, bytes_], PTR, external=True)
-    order = f.binary("sub", f.const(8 * MOST_DIMENSIONS), bytes_)
     values = {
         "type": f.type,
         "dims": f.number(dims),
@@ -250,7 +248,7 @@ def _buffer_new(state: int) -> Native:
         "device": f.number(f.device),
         "memory": f.field(f.device, "device", "memory"),
         "data": f.field(f.storage, "storage", "address"),
-        "minor_to_major": f.number(f.at(f.shared(DESCENDING), order)),
+        "minor_to_major": f.number(descending(f, f.rank)),
         "storage": f.number(f.storage),
         "event": f.number(f.event),
     }

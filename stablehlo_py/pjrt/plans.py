@@ -33,12 +33,15 @@ def plan_of(
     code: Code,
     types: Sequence[int],
     kinds: Sequence[int],
+    orders: Sequence[Sequence[int]],
+    shapes: Sequence[Sequence[int]],
     memory: Memory,
     functions: NativeCode,
 ) -> int:
     """The address of the PLAN of a program, in `memory`; 0 where its calls are not native: it calls Python, runs not on
-    the host, or as processes that need more than to meet. `types` and `kinds` are the element types and the kinds of
-    memory of the results, as numbers."""
+    the host, or as processes that need more than to meet. Of results, `types`, `kinds` and `shapes` are the
+    element types and the kinds of memory, as numbers, and the shapes. `orders`: where the orders of the dimensions of
+    arguments and of results are; 0 for arguments that are row-major."""
     sizes = [_bytes(spec) for spec in program.inputs]
     results = [_bytes(spec) for spec in program.outputs]
     largest = max([program.arena_bytes, *results], default=0)
@@ -49,12 +52,12 @@ def plan_of(
         return 0
     donated = dict(program.donations)
     words = []
-    for number, spec in enumerate(program.outputs):
-        shape = [size or 0 for size in spec.shape]
+    for number in range(len(results)):
         values = {
             "type": types[number],
-            "rank": len(shape),
-            "dims": memory.numbers(shape),
+            "rank": len(shapes[number]),
+            "dims": memory.numbers(shapes[number]),
+            "order": orders[1][number],
             "bytes": results[number],
             "donated": donated.get(number, -1),
             "memory": kinds[number],
@@ -67,6 +70,7 @@ def plan_of(
         "num_inputs": len(sizes),
         "num_outputs": len(results),
         "sizes": memory.numbers(sizes),
+        "orders": memory.numbers(orders[0]),
         "results": memory.numbers(words),
         "parallel_for": 0,
         "parallel_context": 0,

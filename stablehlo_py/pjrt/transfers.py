@@ -10,6 +10,7 @@ from stablehlo_py.pjrt.code import OBJECT, Native
 from stablehlo_py.pjrt.events import is_over
 from stablehlo_py.pjrt.execution import table
 from stablehlo_py.pjrt.fields import CALL, COPY, DONE, INPUTS, ITEM_SIZES, JOB, PLAN, PYTHON
+from stablehlo_py.pjrt.layouts import is_row_major
 from stablehlo_py.runtime.entry import Call
 
 
@@ -113,7 +114,7 @@ def _to_host(state: int) -> Native:
     buffer, layout, target = (f.get(PTR, f.args, OBJECT + 8 * number) for number in range(3))
     size = f.field(buffer, "buffer", "bytes")
 
-    def is_row_major() -> Value:
+    def asks_for_row_major() -> Value:
         rank, order = f.get(I64, layout, _RANK), f.get(PTR, layout, _MINOR_TO_MAJOR)
         tiled = f.either(f.is_not_zero(f.get(I32, layout, _LAYOUT_TYPE)), f.is_not_zero(f.get(I64, layout, _NUM_TILES)))
         own, last = f.field(buffer, "buffer", "rank"), f.binary("sub", rank, f.const(1))
@@ -124,7 +125,8 @@ def _to_host(state: int) -> Native:
 
         return f.if_(plain, lambda: f.loop(0, own, 1, check, [f.const(True, I1)])[0], lambda: f.const(False, I1))[0]
 
-    (dense,) = f.if_(f.is_null(layout), lambda: f.const(True, I1), is_row_major)
+    (asks,) = f.if_(f.is_null(layout), lambda: f.const(True, I1), asks_for_row_major)
+    dense = f.both(asks, is_row_major(f, buffer))
     asked = f.is_null(target)
     room = f.cmp("uge", f.get(I64, f.args, OBJECT + 24), size)
 
@@ -179,7 +181,9 @@ def _copy_to(state: int) -> Native:
         event = f.call("copy", [f.buffer, f.held, f.const(0), target, storage, size], PTR)
         values = [f.field(f.buffer, "buffer", "type"), f.field(f.buffer, "buffer", "rank")]
         dims = f.field(f.buffer, "buffer", "dims", PTR)
-        return f.call("buffer_new", [*values, dims, size, f.device, storage, event], PTR)
+        made = f.call("buffer_new", [*values, dims, size, f.device, storage, event], PTR)
+        f.set_field(f.field(f.buffer, "buffer", "minor_to_major"), made, "buffer", "minor_to_major")
+        return made
 
     f.ret(f.if_(f.is_null(storage), give_up, make)[0])
     return f

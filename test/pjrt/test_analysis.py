@@ -107,12 +107,6 @@ def test_layouts() -> None:
             assert compiled.input_formats[0][0].layout.major_to_minor == (0, 1)
             assert compiled.output_formats.layout.major_to_minor == (0, 1)
             assert (compiled(x) == x.T + 1).all()
-        try:
-            jax.jit(lambda v: v + 1, out_shardings=Format(Layout((1, 0)), here))(x)
-        except jax.errors.JaxRuntimeError as error:
-            assert "result 0 of the program is to have the layout {0,1}: arrays here are row-major" in str(error), error
-        else:
-            raise AssertionError("another layout was taken")
         assert jnp.asarray(x).format.layout.major_to_minor == (0, 1)
         client = jax.devices()[0].client
         for rank in (0, 1, 5):
