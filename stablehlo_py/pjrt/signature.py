@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.attributes import ALIASING_OUTPUT
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.errors import UnsupportedError
@@ -21,7 +22,6 @@ MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 _LAYOUT = "mhlo.layout_mode"  # "default", "auto", or dimensions from the fastest to the slowest: "{1,0}"
 _MEMORY = "mhlo.memory_kind"
-_ALIASING = "tf.aliasing_output"
 
 Order = tuple[int, ...]
 
@@ -122,8 +122,8 @@ def _transpose(value: ir.Value, permutation: Sequence[int], type_: ir.Type) -> i
 def _without_aliases(attributes: ir.Attribute, type_: ir.Type, results: Sequence[ir.Type]) -> ir.Attribute:
     """What is said of an argument, without the result that was to have its memory if that has another type now."""
     said = {entry.name: entry.attr for entry in ir.DictAttr(attributes)}
-    if _ALIASING in said and results[said[_ALIASING].value] != type_:
-        del said[_ALIASING]
+    if ALIASING_OUTPUT in said and results[said[ALIASING_OUTPUT].value] != type_:
+        del said[ALIASING_OUTPUT]
     return ir.DictAttr.get(said)
 
 

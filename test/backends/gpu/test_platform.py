@@ -15,8 +15,9 @@ from stablehlo_py.api import compile_program
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.errors import InternalError
 from stablehlo_py.pjrt.blocks import Blocks, PlatformError, Storage
-from stablehlo_py.pjrt.client import error_of, item_sizes
+from stablehlo_py.pjrt.client import item_sizes
 from stablehlo_py.pjrt.device_place import DevicePlace
+from stablehlo_py.pjrt.errors import error_of
 
 
 @pytest.fixture(scope="module")
