@@ -12,9 +12,11 @@ from stablehlo_py.frontend.load import load_marked
 from stablehlo_py.frontend.partition import partition
 from stablehlo_py.frontend.placement import UnknownSharding, placement_of
 from stablehlo_py.frontend.source import read
+from stablehlo_py.pjrt.executable import Compiled
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.serialized import deserialize, serialize
 from stablehlo_py.pjrt.shardings import Shardings
+from stablehlo_py.pjrt.signature import Layouts
 from test.helpers.platform_scripts import script
 
 MESH = """
@@ -523,10 +525,12 @@ def test_shardings_are_read_as_they_are_written() -> None:
     shardings = Shardings.of(placements, placements[1:])
     asked = CompileOptions.of(b"\x1a\x02\x28\x08")
     program = compile_program("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }\n")
-    content = serialize(program, asked, shardings, (2,))
-    again, options, found, kinds = deserialize(content, b"")
-    assert (again.inputs, options, found, kinds) == (program.inputs, asked, shardings, (2,))
-    assert deserialize(content, b"\x1a\x02\x28\x04")[1].partitions == 4
+    layouts = Layouts(((0,), (), (1, 0, 2)), ((0,),))
+    content = serialize(Compiled(program, asked, shardings, (2,), layouts))
+    again = deserialize(content, b"")
+    assert again.program.inputs == program.inputs
+    assert (again.options, again.shardings, again.kinds, again.layouts) == (asked, shardings, (2,), layouts)
+    assert deserialize(content, b"\x1a\x02\x28\x04").options.partitions == 4
     with pytest.raises(LoadError, match="damaged"):
         deserialize(content[:40], b"")
 

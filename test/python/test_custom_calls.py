@@ -538,8 +538,8 @@ def test_the_header_says_what_the_structures_are() -> None:
     numbers = dict(re.findall(r"SHLO_(\w+) = (\d+)", header))
     letters = {"C64": "complex<f32>", "C128": "complex<f64>"}
     names = {letters.get(name, name).upper(): int(number) for name, number in numbers.items()}
-    kinds = {name: names.pop(name) for name in ("SCALAR", "ARRAY", "STRING")}
-    assert kinds == {"SCALAR": callbacks.SCALAR, "ARRAY": callbacks.ARRAY, "STRING": callbacks.STRING}
+    kinds = {name: names.pop(name) for name in ("SCALAR", "ARRAY", "STRING", "DICTIONARY")}
+    assert kinds == {name: getattr(callbacks, name) for name in kinds}
     assert names == {name.upper(): number for name, number in callbacks.NUMBERS.items()}
     assert all(element_name(dtype) == name for name, dtype in ELEMENT_TYPES.items())
     for structure, type_ in (("shlo_buffer", callbacks._Buffer), ("shlo_attribute", callbacks._Attribute)):
