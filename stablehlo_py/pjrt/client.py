@@ -202,13 +202,7 @@ class Client:
         arguments.executable = self._executable(compile_given(content, options, self.target, place))
 
     def _executable(self, made: Compiled) -> int:
-        program, options, shardings, kinds, layouts = (
-            made.program,
-            made.options,
-            made.shardings,
-            made.kinds,
-            made.layouts,
-        )
+        program, options, layouts = made.program, made.options, made.layouts
         if program.backend != self.target:
             raise LoadError(
                 f"the program is for the backend '{program.backend}', the platform '{self.platform}' runs those for "
@@ -234,9 +228,9 @@ class Client:
         memory = Memory()
         devices = options.assigned
         assignment = memory.text(device_assignment(devices, options.replicas))
-        names = [memory.text(self._kinds[kind]) for kind in kinds]
+        names = [memory.text(self._kinds[kind]) for kind in made.kinds]
         name, print_ = memory.text("main"), memory.text(program.digest.hex())
-        owner = Executable(program, options, shardings, kinds, layouts, code, memory, dict(program.donations))
+        owner = Executable(**vars(made), code=code, memory=memory, donated=dict(program.donations))
         types = [_NUMBERS[element_name(spec.dtype)] for spec in outputs]
         return self.blocks.new(
             "executable",
@@ -251,7 +245,7 @@ class Client:
             num_outputs=len(outputs),
             code_bytes=sum(map(len, program.objects)),
             types=memory.numbers(types, 4),
-            plan=plan_of(program, code, types, kinds, orders, shapes, memory, self.blocks.code),
+            plan=plan_of(program, code, types, made.kinds, orders, shapes, memory, self.blocks.code),
             dims=memory.numbers([size for shape in shapes for size in shape]),
             ranks=memory.numbers([len(shape) for shape in shapes]),
             parameter_layouts=memory.numbers([layout for layout, _ in of_arguments]),
@@ -262,7 +256,7 @@ class Client:
             assignment_size=assignment[1],
             fingerprint=print_[0],
             fingerprint_size=print_[1],
-            **shardings.fields(memory),
+            **made.shardings.fields(memory),
         )
 
     def _assigned(self, options: CompileOptions) -> tuple[int, ...]:

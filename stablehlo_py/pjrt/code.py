@@ -164,6 +164,16 @@ class Native(Function):
         futex(self, place, WAKE, self.const(_EVERYBODY, I32))
 
 
+def closing(state: int, name: str, closed: int, users: int) -> Native:
+    """void NAME(): set the cell `closed`, which those ask that have counted themselves in the cell `users`; return when
+    nobody is counted."""
+    f = Native(name, state, [], None)
+    f.atomic_store(f.const(1, I32), f.cell(closed))
+    f.yield_while(lambda: f.is_not_zero(f.atomic_load(I64, f.cell(users))))
+    f.ret()
+    return f
+
+
 def drop(state: int, kind: str, end: Callable[[Native, Value], None]) -> Native:
     """void KIND_drop(block): give a reference back, and do `end(f, block)` where that was the last one. Passes null."""
     f = Native(f"{kind}_drop", state, [(kind, PTR)], None)

@@ -7,7 +7,7 @@ calls others at once. Errors have references, since each who asks for one destro
 from __future__ import annotations
 
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Value
-from stablehlo_py.pjrt.code import OBJECT, Native, drop
+from stablehlo_py.pjrt.code import OBJECT, Native, closing, drop
 from stablehlo_py.pjrt.fields import (
     CALLING,
     CLOSED,
@@ -29,7 +29,9 @@ def functions(state: int) -> list[Native]:
     return [
         *(_event_new(state), _event_refer(state), drop(state, "event", _end_event), _event_error(state)),
         *(_event_complete(state), _event_await(state), drop(state, "error", Native.discard)),
-        *(_call_back(state), _stop(state)),
+        _call_back(state),
+        # From now on no other thread calls back. When the interpreter has ended.
+        closing(state, "stop", STOPPED, CALLING),
         *(_destroy(state, "Event_Destroy", "event_drop"), _destroy(state, "Error_Destroy", "error_drop")),
         *(_is_ready(state), _on_ready(state), _ready_event(state)),
         *(_answer(state, "Event_Error", "event_error"), _answer(state, "Event_Await", "event_await")),
@@ -120,16 +122,6 @@ def _call_back(state: int) -> Native:
     f.if_(stopped, stop)
     f.call_pointer(f.callback, [f.call("event_error", [f.event], PTR), f.argument])
     f.atomic_add(f.cell(CALLING), f.const(-1))
-    f.ret()
-    return f
-
-
-def _stop(state: int) -> Native:
-    """void stop(): from now on no other thread calls back. When the interpreter has ended."""
-    f = Native("stop", state, [], None)
-    f.atomic_store(f.const(1, I32), f.cell(STOPPED))
-
-    f.yield_while(lambda: f.is_not_zero(f.atomic_load(I64, f.cell(CALLING))))
     f.ret()
     return f
 

@@ -8,7 +8,7 @@ fresh pages cost more than most programs.
 from __future__ import annotations
 
 from stablehlo_py.codegen.builder import I32, I64, PTR, Value
-from stablehlo_py.pjrt.code import OBJECT, Native, drop
+from stablehlo_py.pjrt.code import OBJECT, Native, closing, drop
 from stablehlo_py.pjrt.fields import (
     DIMENSIONS,
     FIELDS,
@@ -36,7 +36,9 @@ def functions(state: int) -> list[Native]:
     """Of storages and buffers."""
     return [
         *(_pool_take(state), _pool_give(state), _storage_new(state), drop(state, "storage", _end_storage)),
-        *(_storage_view(state), _release_view(state), _leave(state)),
+        *(_storage_view(state), _release_view(state)),
+        # From now on no owner of memory is told. When the interpreter is about to end.
+        closing(state, "leave", LEAVING, RELEASING),
         *(_buffer_new(state), drop(state, "buffer", _end_buffer), _buffer_hold(state), _buffer_spend(state)),
         *(_destroy(state), _delete(state), _increase(state), _decrease(state)),
     ]
@@ -211,15 +213,6 @@ def _release_view(state: int) -> Native:
 
     f.if_(f.no(over), tell)
     f.atomic_add(f.cell(RELEASING), f.const(-1))
-    f.ret()
-    return f
-
-
-def _leave(state: int) -> Native:
-    """void leave(): from now on no owner of memory is told. When the interpreter is about to end."""
-    f = Native("leave", state, [], None)
-    f.atomic_store(f.const(1, I32), f.cell(LEAVING))
-    f.yield_while(lambda: f.is_not_zero(f.atomic_load(I64, f.cell(RELEASING))))
     f.ret()
     return f
 

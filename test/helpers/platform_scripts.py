@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 
 def head_for(platform: str) -> str:
-    """How a script begins that uses a platform."""
+    """How a script begins that uses a platform; it may import `in_scripts`, which lies beside this file."""
     return f"""
 import faulthandler; faulthandler.enable()
+import sys; sys.path.append({str(Path(__file__).parent)!r})
 import stablehlo_py.pjrt
 from stablehlo_py.pjrt import handles
 stablehlo_py.pjrt.initialize("{platform}")

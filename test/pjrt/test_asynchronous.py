@@ -113,19 +113,9 @@ def test_a_script_ends_in_the_middle_of_work(ending: str) -> None:
 def test_a_forked_child_says_so() -> None:
     said = run(
         """
-        import os
+        from in_scripts import check_forked_child
         y = long(x, 50_000)
-        child = os.fork()
-        if child == 0:
-            for attempt in (lambda: step(x), lambda: jnp.ones(3), y.block_until_ready, lambda: np.asarray(y)):
-                try:
-                    attempt()
-                except Exception as error:
-                    assert "forked child" in str(error), error
-                else:
-                    os._exit(1)
-            os._exit(5)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+        check_forked_child(lambda: step(x), lambda: jnp.ones(3), y.block_until_ready, lambda: np.asarray(y))
         print((np.asarray(y) == np.asarray(long(x, 50_000))).all())
         """
     )
@@ -136,32 +126,27 @@ def test_threads_call_compile_and_delete_at_once() -> None:
     """For some seconds; by hand, for a minute: SHLO_SECONDS=60."""
     script(
         """
-        import os, threading, time
+        import os, time
+        from in_scripts import on_threads
         seconds = float(os.environ.get("SHLO_SECONDS", "4"))
-        end, failures, trips = time.monotonic() + seconds, [], []
+        end, trips = time.monotonic() + seconds, []
         shared = jnp.arange(2000.0)
         def work(number):
-            try:
-                trip = 0
-                while time.monotonic() < end:
-                    trip += 1
-                    f = jax.jit(lambda a, n=number, t=trip: jnp.tanh(a * n) + t)
-                    step = jax.jit(lambda s, a: s + a, donate_argnums=0)
-                    s = f(shared)
-                    wanted = np.tanh(np.arange(2000.0, dtype=np.float32) * number) + trip
-                    for _ in range(50):
-                        s = step(s, shared)
-                        wanted = wanted + np.arange(2000.0, dtype=np.float32)
-                    other = f(shared)
-                    other.delete()
-                    np.testing.assert_allclose(s, wanted, 1e-4)
-                trips.append(trip)
-            except BaseException as error:
-                failures.append(error)
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-        assert not failures, failures
+            trip = 0
+            while time.monotonic() < end:
+                trip += 1
+                f = jax.jit(lambda a, n=number, t=trip: jnp.tanh(a * n) + t)
+                step = jax.jit(lambda s, a: s + a, donate_argnums=0)
+                s = f(shared)
+                wanted = np.tanh(np.arange(2000.0, dtype=np.float32) * number) + trip
+                for _ in range(50):
+                    s = step(s, shared)
+                    wanted = wanted + np.arange(2000.0, dtype=np.float32)
+                other = f(shared)
+                other.delete()
+                np.testing.assert_allclose(s, wanted, 1e-4)
+            trips.append(trip)
+        on_threads(work, range(1, 5))
         print(trips)
         """
     )
@@ -236,7 +221,8 @@ def test_random_work_of_threads_on_devices() -> None:
     those that Python computes. More of it by hand: SHLO_ROUNDS=20. The C library fills memory that is freed."""
     run(
         """
-        import gc, os, random, threading
+        import gc, os, random
+        from in_scripts import on_threads
         add, double = jax.jit(lambda v: v + 1), jax.jit(lambda v: v * 2, donate_argnums=0)
         later = jax.jit(lambda v: jax.lax.fori_loop(0, 200, lambda i, w: w + 1, v))
         both = jax.jit(lambda a, b: (a - b, b))
@@ -277,17 +263,8 @@ def test_random_work_of_threads_on_devices() -> None:
                 live = [each for each in [*live, (array, value)] if abs(each[1]) < 1e6][-12:]
             for array, value in live:
                 assert (np.asarray(array) == value).all()
-        failures = []
-        def guarded(seed):
-            try:
-                work(seed)
-            except BaseException as error:
-                failures.append((seed, repr(error)))
         for round in range(int(os.environ.get("SHLO_ROUNDS", "3"))):
-            threads = [threading.Thread(target=guarded, args=(4 * round + number,)) for number in range(4)]
-            for thread in threads: thread.start()
-            for thread in threads: thread.join()
-        assert not failures, failures
+            on_threads(work, range(4 * round, 4 * round + 4))
         """,
         SHLO_NUM_DEVICES="3",
         MALLOC_PERTURB_="165",

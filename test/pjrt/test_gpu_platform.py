@@ -60,17 +60,8 @@ def test_arrays_and_transformations() -> None:
 def test_element_types_come_and_go() -> None:
     run(
         """
-        import ml_dtypes
-        jax.config.update("jax_enable_x64", True)
-        for dtype in (bool, "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16",
-                      ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4):
-            for shape in ((), (3,), (0, 2), (2, 3)):
-                x = np.ones(shape, dtype)
-                y = jax.device_put(x)
-                assert (y.dtype, y.shape) == (x.dtype, x.shape)
-                assert np.asarray(y).tobytes() == x.tobytes()
-        strided = np.arange(24).reshape(2, 3, 4)[:, ::2, ::-1]
-        assert (np.asarray(jax.device_put(strided)) == strided).all()
+        from in_scripts import check_element_types
+        check_element_types()
         for value in range(300):  # memory of the host that is another number's at once
             assert float(jax.device_put(np.float32(value))) == value
         changing = np.zeros(1000, np.float32)
@@ -333,27 +324,20 @@ def test_memory_is_counted_and_given_back() -> None:
 def test_threads_call_compile_and_delete_at_once() -> None:
     run(
         """
-        import threading
-        failures = []
+        from in_scripts import on_threads
         shared = jnp.arange(2000.0)
         def work(number):
-            try:
-                for trip in range(3):
-                    f = jax.jit(lambda a, n=number, t=trip: a * n + t)
-                    step = jax.jit(lambda s, a: s + a, donate_argnums=0)
-                    s, wanted = f(shared), np.arange(2000.0, dtype=np.float32) * number + trip
-                    for _ in range(30):
-                        s = step(s, shared)
-                        wanted = wanted + np.arange(2000.0, dtype=np.float32)
-                    other = f(shared)
-                    other.delete()
-                    np.testing.assert_allclose(s, wanted, 1e-4)
-            except BaseException as error:
-                failures.append(error)
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-        assert not failures, failures
+            for trip in range(3):
+                f = jax.jit(lambda a, n=number, t=trip: a * n + t)
+                step = jax.jit(lambda s, a: s + a, donate_argnums=0)
+                s, wanted = f(shared), np.arange(2000.0, dtype=np.float32) * number + trip
+                for _ in range(30):
+                    s = step(s, shared)
+                    wanted = wanted + np.arange(2000.0, dtype=np.float32)
+                other = f(shared)
+                other.delete()
+                np.testing.assert_allclose(s, wanted, 1e-4)
+        on_threads(work, range(1, 5))
         """
     )
 
@@ -361,19 +345,9 @@ def test_threads_call_compile_and_delete_at_once() -> None:
 def test_a_forked_child_says_so() -> None:
     run(
         """
-        import os
+        from in_scripts import check_forked_child
         y = long(x)
-        child = os.fork()
-        if child == 0:
-            for attempt in (lambda: step(x), lambda: jnp.ones(3), lambda: np.asarray(y)):
-                try:
-                    attempt()
-                except Exception as error:
-                    assert "forked child" in str(error), error
-                else:
-                    os._exit(1)
-            os._exit(5)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+        check_forked_child(lambda: step(x), lambda: jnp.ones(3), lambda: np.asarray(y))
         assert (np.asarray(y) == np.asarray(long(x))).all()
         """,
         LONG,

@@ -279,7 +279,8 @@ def test_random_work_of_threads_on_devices_that_overlap() -> None:
     those that Python computes, and nobody waits for ever."""
     on_devices(
         """
-        import random, threading
+        import random
+        from in_scripts import on_threads
         from jax.sharding import SingleDeviceSharding
         orders = ([0, 1, 2, 3], [3, 1], [2, 0, 1, 3], [1, 2])
         places = [NamedSharding(Mesh(np.array(jax.devices())[each], ("d",)), P("d")) for each in orders]
@@ -308,16 +309,7 @@ def test_random_work_of_threads_on_devices_that_overlap() -> None:
                         at = pick.randrange(len(places))
                         array = jax.device_put(array, places[at])
                 assert (np.asarray(array) == value).all(), (seed, value, array)
-        failures = []
-        def guarded(seed):
-            try:
-                work(seed)
-            except BaseException as error:
-                failures.append((seed, repr(error)))
-        threads = [threading.Thread(target=guarded, args=(number,)) for number in range(4)]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-        assert not failures, failures
+        on_threads(work, range(4))
         """,
         count=4,
     )
