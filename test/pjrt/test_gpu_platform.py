@@ -1,4 +1,5 @@
-"""JAX on a GPU's platform: OpenCL's, on whatever device there is. Each test runs scripts in processes of their own."""
+"""JAX on a GPU's platform: OpenCL's, on whatever device there is, or the one that SHLO_TEST_PLATFORM names (as
+`shlo_cuda`, on a machine with such a GPU). Each test runs scripts in processes of their own."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import textwrap
 import pytest
 
 from test.helpers.platform_scripts import script
+
+PLATFORM = os.environ.get("SHLO_TEST_PLATFORM", "shlo_opencl")
 
 # A product that takes long enough to look at it while it runs.
 LONG = """
@@ -26,18 +29,18 @@ step(x + 0).block_until_ready()
 
 
 def run(body: str, head: str = "", **environment: str) -> str:
-    """What a script prints on OpenCL's platform."""
-    return script(body, head, "shlo_opencl", **environment)
+    """What a script prints on the platform, whose name is `$PLATFORM` in it."""
+    return script(body.replace("$PLATFORM", PLATFORM), head, PLATFORM, **environment)
 
 
-pytestmark = pytest.mark.usefixtures("real_device")
+pytestmark = [pytest.mark.usefixtures("real_device")] if PLATFORM == "shlo_opencl" else []
 
 
 def test_arrays_and_transformations() -> None:
     run(
         """
         device = jax.devices()[0]
-        assert (device.platform, jax.default_backend()) == ("shlo_opencl", "shlo_opencl")
+        assert (device.platform, jax.default_backend()) == ("$PLATFORM", "$PLATFORM")
         assert device.device_kind and device.core_count > 0 and device.device_vendor
         x = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
         y = jnp.asarray(x)
@@ -76,9 +79,9 @@ def test_random_numbers_are_those_of_the_processor() -> None:
     run(
         """
         stablehlo_py.pjrt.initialize("shlo")
-        jax.config.update("jax_platforms", "shlo_opencl,shlo")
+        jax.config.update("jax_platforms", "$PLATFORM,shlo")
         drawn = []
-        for platform in ("shlo_opencl", "shlo"):
+        for platform in ("$PLATFORM", "shlo"):
             with jax.default_device(jax.devices(platform)[0]):
                 key = jax.random.key(7)
                 drawn.append([np.asarray(jax.random.bits(key, (1000,))), np.asarray(jax.random.uniform(key, (50,)))])
@@ -212,8 +215,8 @@ def test_arrays_go_between_platforms() -> None:
     run(
         """
         stablehlo_py.pjrt.initialize("shlo")
-        jax.config.update("jax_platforms", "shlo_opencl,shlo,cpu")
-        here, there, other = (jax.devices(name)[0] for name in ("shlo_opencl", "shlo", "cpu"))
+        jax.config.update("jax_platforms", "$PLATFORM,shlo,cpu")
+        here, there, other = (jax.devices(name)[0] for name in ("$PLATFORM", "shlo", "cpu"))
         x = jnp.arange(12.0).reshape(3, 4) + 1
         wanted = np.arange(12.0).reshape(3, 4) + 1
         for device in (there, other, here):
@@ -237,15 +240,15 @@ def test_arrays_go_between_platforms() -> None:
 def test_one_entry_point_serves_several_platforms() -> None:
     body = """
     import jax, jax.numpy as jnp
-    assert jax.default_backend() == "shlo_opencl"
-    assert [jax.devices(name)[0].platform for name in ("shlo_opencl", "shlo")] == ["shlo_opencl", "shlo"]
+    assert jax.default_backend() == "$PLATFORM"
+    assert [jax.devices(name)[0].platform for name in ("$PLATFORM", "shlo")] == ["$PLATFORM", "shlo"]
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(body)],
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(body).replace("$PLATFORM", PLATFORM)],
         capture_output=True,
         text=True,
         timeout=240,
-        env={**os.environ, "JAX_PLATFORMS": "shlo_opencl,shlo"},
+        env={**os.environ, "JAX_PLATFORMS": f"{PLATFORM},shlo"},
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -279,7 +282,7 @@ def test_programs_are_serialized_and_say_what_they_take() -> None:
         """
         from jax.experimental.serialize_executable import deserialize_and_load, serialize
         stablehlo_py.pjrt.initialize("shlo")
-        jax.config.update("jax_platforms", "shlo_opencl,shlo")
+        jax.config.update("jax_platforms", "$PLATFORM,shlo")
         x = jnp.ones((16, 16))
         compiled = jax.jit(lambda a: a @ a, donate_argnums=0).lower(x).compile()
         stats = compiled.memory_analysis()
