@@ -86,6 +86,11 @@ def attribute_value(op: ir.OpView | ir.Operation, name: str, type_: ir.RankedTen
     return _elements(handle, capi().attribute(handle), type_)
 
 
+def is_elided(attribute: ir.Attribute) -> bool:
+    """Whether the text that an elements attribute was read from left its elements out."""
+    return not capi().is_dense(capi().handle(attribute)) and str(attribute).startswith("dense_resource<__elided__>")
+
+
 def _complex_view(parts: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if 0 in parts.strides and parts.size:  # a splat of equal parts: one element stays one element
         one = np.ascontiguousarray(parts[(0,) * (parts.ndim - 1)]).view(dtype).reshape(())
@@ -175,6 +180,12 @@ def from_numpy(array: np.ndarray, element: ir.Type) -> ir.Attribute:
         .attribute(capi().dense_from_raw(capi().handle(type_), storage.nbytes, storage.ctypes.data))
         .maybe_downcast()
     )
+
+
+def complex_elements(array: np.ndarray, type_: ir.RankedTensorType) -> ir.Attribute:
+    """A dense elements attribute of complex numbers, as `stablehlo.constant` has it; the array has the type's shape."""
+    flat = np.ascontiguousarray(array.astype(numpy_dtype(type_.element_type), copy=False))
+    return capi().attribute(capi().dense_from_raw(capi().handle(type_), flat.nbytes, flat.ctypes.data))
 
 
 def _is_splat(flat: np.ndarray) -> bool:

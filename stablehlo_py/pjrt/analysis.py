@@ -13,6 +13,7 @@ from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
+from stablehlo_py.passes.legalize_to_stablehlo import LegalizeToStablehlo
 from stablehlo_py.runtime.program import CompiledProgram
 
 # What the layouts of arguments and results are: XLA would choose others for what it takes for transposed.
@@ -53,16 +54,10 @@ def _of_region(region: ir.Region, fusions: Mapping[str, tuple[int, int]]) -> tup
 
 
 def text(program: CompiledProgram) -> str:
-    """The program as it was given to the compiler, in StableHLO: of later stages JAX cannot read the ops.
-
-    Raises:
-        UnsupportedError: the program does not hold it.
-    """
-    stage = program.stages.get("stablehlo")
-    if not isinstance(stage, bytes):
-        raise UnsupportedError("a program with large constants does not hold its text", remedy="pass them as arguments")
-    with make_context():
-        module = ir.Module.parse(stage)
+    """The stage `optimized` in StableHLO, of which JAX makes HLO."""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(program.stages["optimized"])
+        LegalizeToStablehlo().run(module)
         signature = main_function(module).type
         for name, types in ((_PARAMETERS, signature.inputs), (_RESULTS, signature.results)):
             module.operation.attributes[name] = ir.ArrayAttr.get([_row_major(type_) for type_ in types])

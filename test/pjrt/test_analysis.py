@@ -36,11 +36,47 @@ def test_costs_memory_and_text() -> None:
         text = compiled.as_text()
         assert "f32[32,16]" in text and "dot(" in text and "jit(<lambda>)/dot_general" in text, text
         assert len(compiled.runtime_executable().hlo_modules()) == 1
-        big = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
-        opaque = jax.jit(lambda v: v + big).lower(big).compile()
-        assert opaque.as_text() is None or "f32[100000]" in opaque.as_text()
         assert jax.devices()[0].memory_stats() is None
         """
+    )
+
+
+def test_the_text_is_that_of_the_optimized_stage() -> None:
+    script(
+        """
+        def text(function, *arguments):
+            return jax.jit(function).lower(*arguments).compile().as_text()
+        x = jnp.ones((4, 5))
+        def program(x, i):
+            y = jnp.cos(x) + jnp.cos(x) * 1 + 0
+            z = jax.lax.fori_loop(0, i, lambda n, c: jnp.sin(c) + y, x)
+            return jax.lax.cond(i > 2, lambda: jnp.linalg.cholesky(z @ z.T), lambda: x @ x.T), jnp.sort(z)
+        shown = text(program, x, 7)
+        entry = shown[shown.index("ENTRY"):]
+        assert entry.count(" cosine(") == 1, entry  # computed once, and neither multiplied by one nor added to zero
+        assert " while(" in entry and " sort(" in entry and " conditional(" in entry and " dot(" in shown
+        assert "c64[3]" in text(lambda z: z * np.array([1j, 2, 3], np.complex64), jnp.ones(3, complex))
+        big = np.random.default_rng(0).standard_normal(1_000_000).astype(np.float32)
+        assert 'custom_call_target="hlo.constant"' in text(lambda v: v + big, big)  # XLA leaves elements out, too
+        """
+    )
+
+
+def test_the_text_of_a_program_on_several_devices_shows_how_they_communicate() -> None:
+    script(
+        """
+        from jax.sharding import PartitionSpec as P
+        mesh = jax.make_mesh((4,), ("d",))
+        def step(x):
+            y = jax.lax.ppermute(jax.lax.psum(x, "d"), "d", [(0, 1), (1, 0)])
+            return jax.lax.all_gather(y, "d"), jax.lax.psum_scatter(jnp.ones(4), "d", tiled=True)
+        mapped = jax.shard_map(step, mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+        x = jax.device_put(jnp.ones(8), jax.NamedSharding(mesh, P("d")))
+        text = jax.jit(mapped).lower(x).compile().as_text()
+        for name in ("all-reduce", "collective-permute", "all-gather", "reduce-scatter"):
+            assert f" {name}(" in text, (name, text)
+        """,
+        SHLO_NUM_DEVICES="4",
     )
 
 
