@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -40,26 +40,27 @@ def register(platform: str, backend: str) -> None:
     for primitive, rule in rules.items():
         # Not cacheable: a function that JAX keeps for other modules would outlive the targets of its calls.
         _jax.register_lowering(primitive, rule, platform, cacheable=False)
-    _call_all_without_cpu()
 
 
-@cache
-def _call_all_without_cpu() -> None:
-    # Outside of programs JAX calls these on its platform "cpu".
-    _call_without_cpu(_jax.debug_callback_p, lambda callback, **_: callback)
-    _call_without_cpu(_jax.debug_print_p, lambda ordered, partitioned, **how: _printer(**how))
+def of_debug_callback(platform: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """jax.debug.callback outside of programs."""
+    return _without_cpu(usual, lambda callback, **_: callback)
 
 
-def _call_without_cpu(primitive: Any, function_of: Callable[..., _Function]) -> None:
-    """Let a primitive without results be evaluated on the default platform in processes that have no platform "cpu"."""
-    usual = primitive.impl
+def of_debug_print(platform: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """jax.debug.print outside of programs."""
+    return _without_cpu(usual, lambda ordered, partitioned, **how: _printer(**how))
+
+
+def _without_cpu(usual: Callable[..., Any], function_of: Callable[..., _Function]) -> Callable[..., Any]:
+    """A primitive without results, on the default platform in processes that have no platform "cpu"."""
 
     def evaluate(*operands: Any, **parameters: Any) -> Sequence[Any]:
         if "cpu" in _jax.backends():
             return usual(*operands, **parameters)
         return _returned(jax.default_backend(), function_of(**parameters), operands)
 
-    primitive.def_impl(evaluate)
+    return evaluate
 
 
 def _printer(

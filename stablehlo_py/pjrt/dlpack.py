@@ -7,6 +7,7 @@ array that sees the memory, and copies JAX's own of NumPy's arrays; jaxlib takes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,17 +24,17 @@ _HOST = _jax.DLDeviceType.kDLCPU
 _VERSIONED = 1, 0  # from this version on a capsule says that its memory is only to be read
 
 
-def register(platform: str) -> None:
-    """Let JAX exchange arrays of a platform by DLPack, as those of its CPU."""
-    usual_device, usual_export, usual_import = (
-        _jax.ArrayImpl.__dlpack_device__,
-        _jax.dlpack.to_dlpack,
-        _jax.dlpack.from_dlpack,
-    )
+def device_function(platform: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """`ArrayImpl.__dlpack_device__`, which says that arrays of a platform are the host's."""
 
     def device_of(self: Any) -> tuple[Any, int]:
-        is_ours = len(self._arrays) == 1 and self.platform() == platform
-        return (_HOST, 0) if is_ours else usual_device(self)
+        return (_HOST, 0) if len(self._arrays) == 1 and self.platform() == platform else usual(self)
+
+    return device_of
+
+
+def export_function(platform: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """JAX's `to_dlpack`, for arrays of a platform, too."""
 
     def to_dlpack(
         x: Any,
@@ -45,22 +46,25 @@ def register(platform: str) -> None:
     ) -> Any:
         to_host = dl_device is None or dl_device[0] == _HOST
         if not (to_host and isinstance(x, _jax.ArrayImpl) and x.platform() == platform):
-            return usual_export(x, stream, src_device, dl_device, max_version, copy)
+            return usual(x, stream, src_device, dl_device, max_version, copy)
         if max_version is not None and max_version < _jax.MIN_DLPACK_VERSION:
             raise BufferError(f"JAX has no capsules of DLPack {max_version}, which is older than 0.5")
         return _capsule(_jax._array_copy(x) if copy else x, max_version)
+
+    return to_dlpack
+
+
+def import_function(platform: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """JAX's `from_dlpack`, for devices of a platform, too."""
 
     def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> jax.Array:
         target = _target(external_array, device)
         where = getattr(external_array, "__dlpack_device__", None)
         if where is None or target.platform != platform or where()[0] != _HOST:
-            return usual_import(external_array, device, copy)
+            return usual(external_array, device, copy)
         return _taken_over(external_array, target, copy)
 
-    from_dlpack.__doc__ = usual_import.__doc__
-    _jax.ArrayImpl.__dlpack_device__ = device_of
-    _jax.dlpack.to_dlpack = to_dlpack
-    _jax.dlpack.from_dlpack = jax.dlpack.from_dlpack = from_dlpack
+    return from_dlpack
 
 
 def _target(external_array: Any, device: Any) -> Any:

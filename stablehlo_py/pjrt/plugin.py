@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections import ChainMap
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import cast
@@ -150,21 +149,13 @@ def initialize(platform: str = HOST) -> None:
     if platform not in PLATFORMS:
         raise OptionError(f"there is no platform {shown(platform)}", remedy=f"use one of {', '.join(PLATFORMS)}")
     jax = internals()
-    from stablehlo_py.pjrt import branches, callbacks, dlpack, ffi, persistent_cache
+    from stablehlo_py.pjrt import branches, callbacks, ffi, patches
 
     if platform in jax._backend_factories:
         return
-    jax._nonexperimental_plugins.add(platform)  # or JAX says at each start that it knows nothing of it
+    patches.apply(platform)
     jax.register_plugin(platform, priority=0, c_api=capsule(platform))
     functions_of = get_backend(PLATFORMS[platform]).calls_functions_of
     callbacks.register(platform, functions_of)
     ffi.register(platform, functions_of)
     branches.register(platform)
-    if platform == HOST:
-        dlpack.register(platform)
-    persistent_cache.register(platform)
-    # What is lowered in a way of its own for the CPU (LAPACK, random bits), now or later, is so for this platform.
-    rules = jax._platform_specific_lowerings
-    rules[platform] = ChainMap(rules[platform], rules["cpu"])
-    if platform not in jax._platforms_with_donation:
-        jax._platforms_with_donation.append(platform)

@@ -17,17 +17,16 @@ OLDEST, NEWEST = (0, 9, 1), (0, 12)
 #: What is used of JAX that is not public, by its module. XLA's FFI and the PJRT C API have versions of their own, which
 #: are told apart where they are read: ffi_api.py, api.py.
 INTERNALS = {
-    # Modules whose functions are replaced: what is looked for in them is listed below, too.
+    # Modules whose functions are replaced (patches.py).
     "jax._src": "compilation_cache dlpack",
     "jax._src.array": "ArrayImpl",
     "jax._src.callback": "io_callback_p pure_callback_p _OrderedIOEffect _callback_op_sharding",
     "jax._src.checkify": "check_p functionalization_error python_err",
-    "jax._src.compilation_cache": "is_cache_used",
     "jax._src.config": "xla_runtime_errors",
     "jax._src.core": "abstract_token",
     "jax._src.debugging": "debug_callback_lowering debug_callback_p debug_effect debug_print_p ordered_debug_effect "
     "_format_print_callback _make_flat_callback",
-    "jax._src.dlpack": "from_dlpack to_dlpack MIN_DLPACK_VERSION",
+    "jax._src.dlpack": "MIN_DLPACK_VERSION",
     "jax._src.dtypes": "canonicalize_dtype canonicalize_value",
     "jax._src.effects": "ordered_effects",
     "jax._src.ffi": "build_ffi_lowering_function",
@@ -63,7 +62,7 @@ def internal(name: str) -> Any:
     try:
         found = import_module(f"{module}.{name}") if module == "jax._src" else getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise _unsupported(f"there is no '{module}.{name}' in") from error
+        raise unsupported(f"there is no '{module}.{name}' in") from error
     since, newer = _OLDER.get(name, ((), None))
     return newer(found) if newer is not None and jax.__version_info__ < since else found
 
@@ -78,11 +77,12 @@ def internals() -> SimpleNamespace:
     import jax
 
     if jax.__version_info__ < OLDEST or jax.__version_info__[: len(NEWEST)] > NEWEST:
-        raise _unsupported("this is")
+        raise unsupported("this is")
     return SimpleNamespace(**{name: internal(name) for names in INTERNALS.values() for name in names.split()})
 
 
-def _unsupported(what: str) -> UnsupportedError:
+def unsupported(what: str) -> UnsupportedError:
+    """The error of a version of JAX that the platforms are not for; `what` stands before the version."""
     import jax
 
     after = (*NEWEST[:-1], NEWEST[-1] + 1)

@@ -104,6 +104,28 @@ def test_one_module_knows_what_is_inside_of_jax() -> None:
     assert all(versions.internal(name) is not None for names in versions.INTERNALS.values() for name in names.split())
 
 
+REPLACED = """
+from jax._src import compilation_cache, dlpack
+import stablehlo_py.pjrt
+from stablehlo_py.errors import UnsupportedError
+def is_cache_used(backend, devices):
+    return False
+compilation_cache.is_cache_used, usual = is_cache_used, dlpack.to_dlpack
+try:
+    stablehlo_py.pjrt.initialize()
+except UnsupportedError as error:
+    assert "'is_cache_used' takes (backend devices), not (backend), in" in str(error), error
+else:
+    raise AssertionError("it was replaced")
+assert dlpack.to_dlpack is usual and compilation_cache.is_cache_used is is_cache_used
+"""
+
+
+def test_a_function_that_takes_other_parameters_is_not_replaced() -> None:
+    done = subprocess.run([sys.executable, "-c", REPLACED], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(GXX is None, reason="needs g++")
 @pytest.mark.parametrize("version", ENDS)
 def test_a_version_at_an_end_of_the_range(version: str, tmp_path: Path) -> None:
