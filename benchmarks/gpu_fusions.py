@@ -50,9 +50,9 @@ def timed(path: Path, target: str, with_candidates: bool, lock: Path) -> Iterato
     import stablehlo_py as shlo
     from stablehlo_py.backends.base import get_backend
     from stablehlo_py.backends.common.fusion import Fusion, fusions
+    from stablehlo_py.backends.common.roofline import work_of
     from stablehlo_py.backends.gpu.backend import GpuBackend
     from stablehlo_py.backends.gpu.kernels import candidates
-    from stablehlo_py.backends.gpu.roofline import work_of
     from stablehlo_py.backends.gpu.trial import Bench, Machine
     from stablehlo_py.compiler import run_stages
     from stablehlo_py.dialect.types import operations

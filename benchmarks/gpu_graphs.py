@@ -121,8 +121,8 @@ def row(name: str, size: str, gpu: str) -> list[Any]:
     import stablehlo_py as shlo
     from stablehlo_py.backends.common.fusion import Fusion, fusions
     from stablehlo_py.backends.common.kernels import kernels_of
+    from stablehlo_py.backends.common.roofline import work_of
     from stablehlo_py.backends.gpu.kernels import emit_kernel
-    from stablehlo_py.backends.gpu.roofline import work_of
     from stablehlo_py.backends.gpu.target import NAMED
     from stablehlo_py.compiler import run_stages
     from stablehlo_py.frontend.load import load

@@ -76,7 +76,7 @@ def facts(module: Any, gpu: str, options: Any) -> Row:
 def described(module: Any, generated: Any, target: Any) -> Iterator[list[Any]]:
     """`FIELDS` of every fusion that starts something, and of every loop that is a kernel, with the work of a trip."""
     from stablehlo_py.backends.common.fusion import Fusion, fusions
-    from stablehlo_py.backends.gpu.roofline import work_of
+    from stablehlo_py.backends.common.roofline import work_of
     from stablehlo_py.dialect.types import operations
 
     def called(op: Any) -> Counter[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from stablehlo_py.backends.common.roofline import Rates
 from stablehlo_py.codegen.builder import PTR, Function
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS, MatrixUnit
@@ -35,22 +36,6 @@ _ATOMIC = {  # by op: of integers with a sign, and without
     "hlo.or": ("or", "or"),
     "hlo.xor": ("xor", "xor"),
 }
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What a machine can do in a second at most, as its vendor says: bytes of its memory that are read or written, and
-    operations on numbers of each type (a multiplication with an addition is two), with matrix units where these give
-    the result of that type: f32 is computed without them. Types of 8 bits come in two families, of which a machine has
-    one: f8E4M3FN and f8E5M2, and those without infinities and -0. Dense, in 10^12; 0: not known, or not there."""
-
-    bandwidth: float = 0.0
-    f64: float = 0.0
-    f32: float = 0.0
-    f16: float = 0.0
-    f8: float = 0.0
-    f8_fnuz: float = 0.0
-    i8: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.gpu.roofline import work_of
+from stablehlo_py.backends.common.roofline import program_work
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.legalize_to_stablehlo import LegalizeToStablehlo
 from stablehlo_py.runtime.program import CompiledProgram
 
@@ -27,30 +23,12 @@ def costs(program: CompiledProgram) -> dict[str, float]:
     Raises:
         UnsupportedError: the program does not hold the stage that says it.
     """
-    stage = program.stages.get("scheduled")
-    if not isinstance(stage, bytes):  # text without the elements of large constants
+    work = program_work(program)
+    if work is None:
         raise UnsupportedError(
             "the costs of a program with large constants are not known", remedy="pass them as arguments"
         )
-    with make_context():
-        module = ir.Module.parse(stage)
-        (main, *_), fusions = functions(module)
-        work = {name: work_of(Fusion.read(function)) for name, function in fusions.items()}
-        flops, moved = _of_region(main.regions[0], {name: (one.flops, one.bytes) for name, one in work.items()})
-    return {"flops": float(flops), "bytes accessed": float(moved)}
-
-
-def _of_region(region: ir.Region, fusions: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    parts = [(0, 0)]
-    for block in region.blocks:
-        for view in block.operations:
-            op = view.operation
-            if op.name == "func.call":
-                parts.append(fusions.get(op.attributes["callee"].value, (0, 0)))
-            elif len(op.regions):
-                inner = [_of_region(each, fusions) for each in op.regions]
-                parts += inner if op.name == "scf.while" else [max(inner)]
-    return sum(flops for flops, _ in parts), sum(moved for _, moved in parts)
+    return {"flops": float(work.flops), "bytes accessed": float(work.bytes)}
 
 
 def text(program: CompiledProgram) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from stablehlo_py.backends.common.fusion import Fusion, fusions
-from stablehlo_py.backends.gpu.roofline import Work, work_of
-from stablehlo_py.backends.gpu.target import SM_90, Rates
+from stablehlo_py.backends.common.roofline import Rates, Work, work_of
+from stablehlo_py.backends.gpu.target import SM_90
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.frontend.load import load
 

@@ -7,13 +7,18 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.gpu.target import Rates
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.ops import Work as Kind
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import element_type, i64s, is_complex, num_elements, shape, tensor_bytes
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._functions import functions
+
+if TYPE_CHECKING:
+    from stablehlo_py.runtime.program import CompiledProgram
 
 _PART_READERS = ("hlo.slice", "hlo.dynamic_slice", "hlo.gather", "stablehlo.gather")  # read what they give, no more
 _IN_PLACE = ("hlo.dynamic_update_slice", "stablehlo.scatter")
@@ -30,6 +35,23 @@ _NARROW = ("f8", "f6", "f4")  # how other types begin that are multiplied as num
 
 
 @dataclass(frozen=True)
+class Rates:
+    """What a machine can do in a second at most, as its vendor says or as it was measured: bytes of its memory that are
+    read or written, and operations on numbers of each type (a multiplication with an addition is two), with matrix
+    units where these give the result of that type: f32 is computed without them. Types of 8 bits come in two families,
+    of which a machine has one: f8E4M3FN and f8E5M2, and those without infinities and -0. Dense, in 10^12; 0: not known,
+    or not there."""
+
+    bandwidth: float = 0.0
+    f64: float = 0.0
+    f32: float = 0.0
+    f16: float = 0.0
+    f8: float = 0.0
+    f8_fnuz: float = 0.0
+    i8: float = 0.0
+
+
+@dataclass(frozen=True)
 class Work:
     """What a fusion takes.
 
@@ -40,6 +62,9 @@ class Work:
 
     bytes: int
     operations: Mapping[str, int]
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.bytes + other.bytes, Counter(self.operations) + Counter(other.operations))
 
     @property
     def flops(self) -> int:
@@ -55,6 +80,9 @@ class Work:
         return max(parts) / 1e12
 
 
+NO_WORK = Work(0, {})
+
+
 def work_of(fusion: Fusion) -> Work:
     """Of a fusion whose sizes are known. An operand of which parts are read counts with these, a result that is written
     where an operand lies with what is written."""
@@ -64,6 +92,31 @@ def work_of(fusion: Fusion) -> Work:
         rate, count = _operations(op.operation)
         operations[rate] += count
     return Work(moved, {rate: count for rate, count in operations.items() if count})
+
+
+def program_work(program: CompiledProgram) -> Work | None:
+    """Of all fusions of a program. A loop's body counts once, of branches the one with most operations. None: the
+    program does not hold the stage that says it, as with large constants."""
+    stage = program.stages.get("scheduled")
+    if not isinstance(stage, bytes):  # text without the elements of large constants
+        return None
+    with make_context():
+        (main, *_), fusions = functions(ir.Module.parse(stage))
+        work = {name: work_of(Fusion.read(function)) for name, function in fusions.items()}
+        return _of_region(main.regions[0], work)
+
+
+def _of_region(region: ir.Region, fusions: Mapping[str, Work]) -> Work:
+    parts = []
+    for block in region.blocks:
+        for view in block.operations:
+            op = view.operation
+            if op.name == "func.call":
+                parts.append(fusions.get(op.attributes["callee"].value, NO_WORK))
+            elif len(op.regions):
+                inner = [_of_region(each, fusions) for each in op.regions]
+                parts += inner if op.name == "scf.while" else [max(inner, key=lambda each: (each.flops, each.bytes))]
+    return sum(parts, NO_WORK)
 
 
 def _read(value: ir.Value, fusion: Fusion) -> int:
