@@ -58,13 +58,16 @@ class Work:
     Attributes:
         bytes: that are read and written, each once, in the device's memory.
         operations: on numbers, by the rate (`Rates`) at which machines do them.
+        loops: whether some of it is done more than once, as often as numbers decide.
     """
 
     bytes: int
     operations: Mapping[str, int]
+    loops: bool = False
 
     def __add__(self, other: Work) -> Work:
-        return Work(self.bytes + other.bytes, Counter(self.operations) + Counter(other.operations))
+        operations = Counter(self.operations) + Counter(other.operations)
+        return Work(self.bytes + other.bytes, operations, self.loops or other.loops)
 
     @property
     def flops(self) -> int:
@@ -88,10 +91,15 @@ def work_of(fusion: Fusion) -> Work:
     where an operand lies with what is written."""
     moved = sum(_read(value, fusion) for value in fusion.inputs) + sum(map(_written, fusion.outputs))
     operations: Counter[str] = Counter()
-    for op in fusion.ops:
-        rate, count = _operations(op.operation)
+    ops, loops = [op.operation for op in fusion.ops], False
+    while ops:
+        op = ops.pop()
+        if op.name == "scf.while":  # a loop that is a kernel: its body counts once
+            loops = True
+            ops += [each.operation for region in op.regions for each in region.blocks[0].operations]
+        rate, count = _operations(op)
         operations[rate] += count
-    return Work(moved, {rate: count for rate, count in operations.items() if count})
+    return Work(moved, {rate: count for rate, count in operations.items() if count}, loops)
 
 
 def program_work(program: CompiledProgram) -> Work | None:
@@ -101,7 +109,8 @@ def program_work(program: CompiledProgram) -> Work | None:
     if not isinstance(stage, bytes):  # text without the elements of large constants
         return None
     with make_context():
-        (main, *_), fusions = functions(ir.Module.parse(stage))
+        module = ir.Module.parse(stage)
+        (main, *_), fusions = functions(module)
         work = {name: work_of(Fusion.read(function)) for name, function in fusions.items()}
         return _of_region(main.regions[0], work)
 
@@ -115,7 +124,10 @@ def _of_region(region: ir.Region, fusions: Mapping[str, Work]) -> Work:
                 parts.append(fusions.get(op.attributes["callee"].value, NO_WORK))
             elif len(op.regions):
                 inner = [_of_region(each, fusions) for each in op.regions]
-                parts += inner if op.name == "scf.while" else [max(inner, key=lambda each: (each.flops, each.bytes))]
+                if op.name == "scf.while":
+                    parts += [*inner, Work(0, {}, loops=True)]
+                else:
+                    parts.append(max(inner, key=lambda each: (each.flops, each.bytes)))
     return sum(parts, NO_WORK)
 
 

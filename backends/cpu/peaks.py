@@ -8,16 +8,17 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from stablehlo_py.backends.common.roofline import Rates
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
-from stablehlo_py.backends.cpu.target import CpuTarget, host_target
+from stablehlo_py.backends.cpu.target import CpuTarget, host_target, named_target
 from stablehlo_py.codegen.builder import F32, F64, I64, PTR, Function, ScalarType, Value, VectorType
 
 #: Bytes that a copy reads and writes: what lies in the caches of a core, in those that cores share, and in memory.
@@ -38,7 +39,19 @@ class Peaks:
 
     threads: int
     rates: Rates
-    copies: dict[int, float]
+    copies: Mapping[int, float]
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> Peaks:
+        """From what `asdict` gave and JSON made of it."""
+        copies = {int(size): rate for size, rate in described["copies"].items()}
+        return cls(described["threads"], Rates(**described["rates"]), copies)
+
+    def __str__(self) -> str:
+        rates = {"f64": self.rates.f64, "f32": self.rates.f32, "bf16": self.rates.f16, "i8": self.rates.i8}
+        operations = ", ".join(f"{1e3 * rate:.0f} {name}" for name, rate in rates.items())
+        copies = ", ".join(f"{1e3 * rate:.0f} of {size_text(size)}" for size, rate in self.copies.items())
+        return f"{self.threads} thread{'s' * (self.threads > 1)}: GFLOP/s {operations}; GB/s of copies {copies}"
 
     def at(self, size: int) -> Rates:
         """With the bandwidth of copies that touch as many bytes, between those that were measured."""
@@ -48,10 +61,10 @@ class Peaks:
         return [float(np.log2(size)) for size in self.copies], list(self.copies.values())
 
 
-def measure_peaks(threads: int, target: CpuTarget | None = None) -> Peaks:
-    """Those of as many threads, in about half a second. The process should be pinned to as many CPUs, and they should
-    have nothing else to do."""
-    target = target or host_target()
+def measure_peaks(threads: int, cpu: str | None = None) -> Peaks:
+    """Those of as many threads with the instructions of a CPU (`Options.cpu`), in about half a second. The process
+    should be pinned to as many CPUs, and they should have nothing else to do."""
+    target = named_target(cpu, host_target())
     kernels = {"f64": _multiply_add("f64", target, F64), "f32": _multiply_add("f32", target, F32)}
     functions = [*(function for function, _ in kernels.values()), _copies(target)]
     code = NativeCode([compile_units([Unit.of(*functions)])])
@@ -63,6 +76,11 @@ def measure_peaks(threads: int, target: CpuTarget | None = None) -> Peaks:
     copies = {size: size * _rate(threads, partial(_between, copy, size // 2)) for size in COPIES}
     narrow = dict.fromkeys(("f16", "i8"), rates["f32"])  # computed as f32, or as integers of 32 bits
     return Peaks(threads, Rates(bandwidth=copies[COPIES[-1]], **{**narrow, **rates}), copies)
+
+
+def size_text(size: int) -> str:
+    """Bytes as KiB or MiB."""
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 
 
 def _multiply_add(name: str, target: CpuTarget, element: ScalarType) -> tuple[Function, int]:

@@ -6,10 +6,11 @@ import argparse
 import json
 import platform
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,8 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from stablehlo_py import suite
+from stablehlo_py.backends.cpu.peaks import Peaks
 from stablehlo_py.cli.common import add_options, progress_bars, run_tool
-from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, OptionError, ResourceError
+from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, LoadError, OptionError, ResourceError
 from stablehlo_py.files import write_whole
 from stablehlo_py.markdown import table
 from stablehlo_py.passmanager.suggest import near_miss
@@ -29,9 +31,41 @@ from stablehlo_py.suite.measure import Measurement
 BEGIN, END = "<!-- shlo-bench: begin -->", "<!-- shlo-bench: end -->"
 
 
-def measurements(models: Sequence[str], threads: int, options: argparse.Namespace) -> Iterator[Measurement]:
+@dataclass
+class Results:
+    """What one run of the tool measured: the peaks of the machine by number of threads, and each model."""
+
+    machine: str
+    peaks: list[Peaks]
+    measurements: list[Measurement]
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """From a file that `--json` wrote. Raises LoadError: it is no such file."""
+        try:
+            found = json.loads(path.read_text())
+            return cls(
+                found["machine"],
+                [Peaks.of(each) for each in found["peaks"]],
+                [Measurement(**each) for each in found["measurements"]],
+            )
+        except OSError as error:
+            raise ResourceError(f"cannot read {path}: {error.strerror}", remedy="name a file that exists") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LoadError(
+                f"{path} holds no measurements", remedy="compare with a file that shlo-bench --json wrote"
+            ) from error
+
+
+def measurements(
+    models: Sequence[str], threads: int, options: argparse.Namespace, peaks: dict[int, Peaks]
+) -> Iterator[Measurement]:
     """Measure the models, as the command line says, in one pinned child process; one that dies is the result of its
-    model, and is replaced."""
+    model, and is replaced. The machine's peaks go to `peaks`, by the number of threads."""
     waiting = list(models)
     while waiting:
         asked = ("size", "weights", "rounds", "target", "cpu", "device")
@@ -47,6 +81,8 @@ def measurements(models: Sequence[str], threads: int, options: argparse.Namespac
                     entry = json.loads(line)
                     if "ready" in entry:
                         ready = True
+                        if entry["peaks"]:
+                            peaks[threads] = Peaks.of(entry["peaks"])
                         continue
                     waiting.remove(entry["model"])
                     yield Measurement(**entry)
@@ -74,6 +110,7 @@ COLUMNS = (
     "run, ms",
     "XLA, ms",
     "XLA / ours",
+    "of the bound",
     "compile, ms",
     "cached, ms",
     "XLA compile, ms",
@@ -97,6 +134,7 @@ def row(m: Measurement) -> list[str]:
         _milliseconds(m.seconds),
         _milliseconds(m.xla_seconds),
         "-" if m.speedup is None else f"{m.speedup:.2f}",
+        "-" if m.bound is None or not m.seconds else f"{m.bound / m.seconds:.0%}",
         *map(_milliseconds, (m.compile_cold, m.compile_cached, m.xla_compile_cold, m.xla_compile_cached)),
     ]
 
@@ -112,9 +150,11 @@ def machine() -> str:
     return f"{name}; {versions}"
 
 
-def markdown(results: Sequence[Measurement], command: str) -> str:
-    """The table that goes into docs/models.md, with the command that made it."""
-    return f"{BEGIN}\n`{command}` on {machine()}.\n\n{table(COLUMNS, map(row, results))}{END}"
+def markdown(results: Results, command: str) -> str:
+    """The table that goes into docs/models.md, with the command that made it and the peaks of the machine."""
+    peaks = "".join(f"- {each}\n" for each in results.peaks)
+    head = f"`{command}` on {results.machine}.\n\n{peaks}\n" if peaks else f"`{command}` on {results.machine}.\n\n"
+    return f"{BEGIN}\n{head}{table(COLUMNS, map(row, results.measurements))}{END}"
 
 
 def write_table(path: Path, table: str) -> None:
@@ -126,21 +166,45 @@ def write_table(path: Path, table: str) -> None:
     write_whole(path, head + table + rest.partition(END)[2])
 
 
-def show(results: Sequence[Measurement], console: Console, wide: bool = False) -> None:
-    """Print the table for a person: the columns of `NARROW`, or all of them."""
+def show(results: Results, console: Console, wide: bool = False) -> None:
+    """Print the peaks, and the table for a person: the columns of `NARROW`, or all of them."""
+    for peaks in results.peaks:
+        console.print(str(peaks), highlight=False)
     shown = COLUMNS if wide else NARROW
     table = Table(box=SIMPLE, pad_edge=False)
     for name in shown:
         # A name folds, and a heading between its words; a number does not.
         folds = name in ("model", "largest difference")
         table.add_column(name, overflow="fold", no_wrap=not folds, min_width=10 if folds else None)
-    for m in results:
+    for m in results.measurements:
         cells = dict(zip(COLUMNS, row(m), strict=True)) | ({"largest difference": "failed"} if m.error else {})
         table.add_row(*(cells[name] for name in shown), style="" if m.error is None and m.correct else "red")
     console.print(table)
-    for m in results:
+    for m in results.measurements:
         if m.error:
             console.print(f"{m.model}, {m.threads} threads: {m.error}", style="red", markup=False)
+
+
+def show_change(results: Results, before: Results, console: Console) -> None:
+    """Print the times of both next to each other, where both measured a model with as many threads, and the geometric
+    mean of their ratios."""
+    old = {(m.model, m.threads): m for m in before.measurements}
+    table = Table(box=SIMPLE, pad_edge=False)
+    for name in ("model", "threads", "before, ms", "now, ms", "now / before", "XLA now / before"):
+        table.add_column(name, overflow="fold", no_wrap=name != "model")
+    ratios = []
+    for m in results.measurements:
+        other = old.get((m.model, m.threads))
+        if other is None or not (m.seconds and other.seconds):
+            continue
+        ratios.append(m.seconds / other.seconds)
+        xla = f"{m.xla_seconds / other.xla_seconds:.2f}" if m.xla_seconds and other.xla_seconds else "-"
+        times = (_milliseconds(other.seconds), _milliseconds(m.seconds))
+        table.add_row(m.model, str(m.threads), *times, f"{ratios[-1]:.2f}", xla)
+    if not ratios:
+        raise OptionError("the file to compare with measured none of these models", remedy="measure the same ones")
+    console.print(table)
+    console.print(f"geometric mean of now / before: {statistics.geometric_mean(ratios):.3f}", highlight=False)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -157,6 +221,10 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--wide", action="store_true", help="every column (lines of up to 180 characters)")
     result.add_argument("--write", type=Path, metavar="FILE", help="put the table into this Markdown file")
     result.add_argument("--json", type=Path, metavar="FILE", help="write the measurements as JSON")
+    result.add_argument(
+        "--compare", type=Path, metavar="FILE", help="show what changed since this was written (--json)"
+    )
+    result.add_argument("--roofline", type=Path, metavar="FILE", help="plot all models under the machine's roofs (SVG)")
     return result
 
 
@@ -170,7 +238,7 @@ def _threads(text: str) -> list[int]:
     return numbers
 
 
-def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
+def run(options: argparse.Namespace, console: Console) -> Results:
     """Measure what the options ask for, with a progress bar on a terminal."""
     known = suite.names(options.suite)
     for name in options.models:
@@ -179,14 +247,16 @@ def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
     models = options.models or known
     threads = _threads(options.threads)
     results: list[Measurement] = []
+    peaks: dict[int, Peaks] = {}
     with progress_bars(console) as progress:
         for count in threads:
             task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(models))
-            for result in measurements(models, count, options):
+            for result in measurements(models, count, options, peaks):
                 results.append(result)
                 progress.advance(task)
     order = {name: number for number, name in enumerate(models)}
-    return sorted(results, key=lambda m: (order[m.model], m.threads))
+    results.sort(key=lambda m: (order[m.model], m.threads))
+    return Results(machine(), list(peaks.values()), results)
 
 
 def _run(options: argparse.Namespace, command: str) -> int:
@@ -196,16 +266,25 @@ def _run(options: argparse.Namespace, command: str) -> int:
     if options.list:
         print("\n".join(suite.names(options.suite)))
         return EXIT_OK
+    if options.roofline and find_spec("matplotlib") is None:
+        raise OptionError("matplotlib, which plots, is not installed", remedy="pip install 'stablehlo-py[suite]'")
+    before = Results.read(options.compare) if options.compare else None
     console = Console(width=WIDE if options.wide else None)
     results = run(options, console)
     show(results, console, wide=options.wide)
     if options.write:
         write_table(options.write, markdown(results, command))
     if options.json:
-        write_whole(options.json, json.dumps([asdict(m) for m in results], indent=1) + "\n")
-    if any(m.error for m in results):
+        write_whole(options.json, results.text())
+    if options.roofline:
+        from stablehlo_py.suite.roofline_plot import plot
+
+        write_whole(options.roofline, plot(results.peaks, results.measurements))
+    if before is not None:
+        show_change(results, before, console)
+    if any(m.error for m in results.measurements):
         return EXIT_INTERNAL
-    return EXIT_OK if all(m.correct for m in results) else EXIT_MISMATCH
+    return EXIT_OK if all(m.correct for m in results.measurements) else EXIT_MISMATCH
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,10 +13,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from stablehlo_py.processes import die_with_parent
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.cpu.peaks import Peaks
+    from stablehlo_py.runtime.executable import Executable
+    from stablehlo_py.runtime.program import CompiledProgram
 
 # A round calls each side often enough to take about this long: far above the clock's and the scheduler's grain.
 _ROUND_SECONDS = 0.02
@@ -24,7 +29,9 @@ _ROUND_SECONDS = 0.02
 
 @dataclass
 class Measurement:
-    """One model at one number of threads. Times in seconds; None where the run did not come that far."""
+    """One model at one number of threads. Times in seconds; None where the run did not come that far. `bound` is the
+    least time that the peaks of the machine allow for the operations, and for the bytes of arguments and results that
+    are touched; None where loops decide how much is computed."""
 
     model: str
     size: str
@@ -39,6 +46,9 @@ class Measurement:
     compile_cached: float | None = None
     xla_compile_cold: float | None = None
     xla_compile_cached: float | None = None
+    bound: float | None = None
+    operations: int | None = None
+    touched: int | None = None
     error: str | None = None
 
     @property
@@ -96,34 +106,43 @@ def _xla_cached(lower: Callable[[], Any], folder: str) -> float:
         jax.clear_caches()
 
 
-def measure(name: str, request: Mapping[str, Any]) -> Measurement:
+def measure(name: str, request: Mapping[str, Any], peaks: Peaks | None = None) -> Measurement:
     """Correctness, steady-state time (rounds > 0) and compile times of one model, next to XLA's; `request` is what
-    shlo-bench asks for."""
+    shlo-bench asks for, `peaks` those of the machine that it runs on."""
     import jax
 
     import stablehlo_py as shlo
     from stablehlo_py import suite
+    from stablehlo_py.api import compile_program
+    from stablehlo_py.backends.common.roofline import program_work
     from stablehlo_py.runtime.buffer import wait_for
+    from stablehlo_py.runtime.loading import executable as executable_of
 
     size, weights, rounds = request["size"], request["weights"], request["rounds"]
     model = suite.build(name, size, weights)
     result = Measurement(name, size, weights, request["threads"], model.tolerance)
 
-    def ours(cache_dir: str | None) -> Any:
+    def ours(cache_dir: str | None) -> tuple[CompiledProgram, Executable]:
         options = shlo.Options(
             threads=request["threads"], cache_dir=cache_dir, cpu=request["cpu"], device=request["device"]
         )
-        return shlo.compile(exported, target=request["target"], options=options)
+        program = compile_program(exported, target=request["target"], options=options)
+        return program, executable_of(program, options.device)
 
     exported = suite.export(model).mlir_module_serialized
     arrays = model.arrays()
-    result.compile_cold, executable = timed(lambda: ours(None))
+    result.compile_cold, (program, executable) = timed(lambda: ours(None))
     expected = suite.reference(model)
     actual = executable(*arrays)
     pairs = zip(actual, expected, strict=True)
     result.difference = max(suite.largest_difference(a, b) for a, b in pairs)
     if rounds == 0:
         return result
+    work = program_work(program)
+    if peaks is not None and work is not None and not work.loops:
+        result.touched = sum(array.nbytes for array in [*arrays, *expected])
+        result.operations = work.flops
+        result.bound = replace(work, bytes=result.touched).seconds(peaks.at(result.touched))
     with tempfile.TemporaryDirectory() as folder:
         ours(folder)
         result.compile_cached, _ = timed(lambda: ours(folder))
@@ -156,6 +175,15 @@ def _warm_up(threads: int) -> None:
     shlo.compile(exported, options=shlo.Options(threads=threads, cache_dir=None))
 
 
+def _peaks(request: Mapping[str, Any]) -> Peaks | None:
+    """Those of this machine, where models run on its CPU and are timed."""
+    if request["target"] != "cpu" or not request["rounds"]:
+        return None
+    from stablehlo_py.backends.cpu.peaks import measure_peaks
+
+    return measure_peaks(request["threads"], request["cpu"])
+
+
 def main() -> int:
     """Read the request, pin the process, measure, write a line for each model."""
     die_with_parent()
@@ -169,10 +197,11 @@ def main() -> int:
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print must not end up between the results
     _warm_up(threads)
-    print(json.dumps({"ready": True}), file=lines)
+    peaks = _peaks(request)
+    print(json.dumps({"ready": True, "peaks": peaks and asdict(peaks)}), file=lines)
     for name in request["models"]:
         try:
-            result = measure(name, request)
+            result = measure(name, request, peaks)
         except Exception as error:  # the next model is measured all the same; the error is the result
             text = f"{type(error).__name__}: {error}"
             result = Measurement(name, request["size"], request["weights"], threads, 0.0, error=text)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.fusion import Fusion, fusions
-from stablehlo_py.backends.common.roofline import Rates, Work, work_of
+from stablehlo_py.backends.common.roofline import NO_WORK, Rates, Work, program_work, work_of
 from stablehlo_py.backends.gpu.target import SM_90
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.frontend.load import load
@@ -68,6 +69,34 @@ def test_work(signature, body, bytes_, operations) -> None:
     (work,) = works(signature, body)
     assert work == Work(bytes_, operations)
     assert work.flops == sum(operations.values())
+
+
+LOOP = """func.func @main(%x: tensor<100xf32>, %n: tensor<i32>) -> tensor<100xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<100xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %b = stablehlo.multiply %a, %a : tensor<100xf32>
+      stablehlo.return %j, %b : tensor<i32>, tensor<100xf32>
+    }
+  return %r#1 : tensor<100xf32>
+}"""
+
+
+@pytest.mark.parametrize("size", [4, 100, 100_000], ids=lambda size: f"{size}-elements")
+def test_the_body_of_a_loop_counts_once_and_is_said_to_loop(size: int) -> None:
+    work = program_work(compile_program(LOOP.replace("100x", f"{size}x")))
+    assert work is not None and work.loops
+    assert size <= work.operations["f32"] <= size + 10  # and what counts the trips
+
+
+def test_parts_of_a_program_add_up() -> None:
+    sum_ = sum([Work(1, {"f32": 2}), Work(3, {"f32": 4, "f64": 5}, loops=True)], NO_WORK)
+    assert sum_ == Work(4, {"f32": 6, "f64": 5}, loops=True)
 
 
 def test_the_time_is_that_of_memory_or_of_arithmetic() -> None:
