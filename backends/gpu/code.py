@@ -15,7 +15,7 @@ from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.cpu.symbols import bound
 from stablehlo_py.backends.gpu.driver.device import Built, Device
 from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
-from stablehlo_py.backends.gpu.driver.queue import HOST, KERNELS, PLANS, STARTED, STATUS
+from stablehlo_py.backends.gpu.driver.queue import HOST, KERNELS, PLANS, STARTED, STATUS, Asked
 from stablehlo_py.backends.gpu.libraries.choice import LibraryChoice
 from stablehlo_py.backends.gpu.replay import Replay
 from stablehlo_py.errors import LoadError, ResourceError, UnsupportedError
@@ -62,7 +62,7 @@ class GpuCode(Code):
         values = {KERNELS: self._kernels.buffer_info()[0], PLANS: self._choice.plans.buffer_info()[0]}
         values |= self._queue.native()
         require(program.host_bytes, "what runs on the host in a call of this model")
-        self._host = Block(program.host_bytes)
+        self._host_bytes, self._host = program.host_bytes, Block(program.host_bytes)
         values[HOST] = self._host.address
         self._driver = _table(values.get(field, 0) for field in fields)
         self._status, self._started, self._host_at = map(fields.index, (STATUS, STARTED, HOST))
@@ -110,6 +110,26 @@ class GpuCode(Code):
         """What libraries compute."""
         return self._choice.texts
 
+    @property
+    def asked(self) -> Asked | None:
+        """How native code calls it; None: it does not, as calls wait, or call functions on the host, or a graph is
+        still to be made of them."""
+        waits = (
+            self._interrupts is not None or self._host_bytes or (self._replay is not None and self._replay.is_wanted)
+        )
+        if waits:
+            return None
+        call = self._call
+        return Asked(self._native.address("shlo_main"), call.constants, call.workspace, call.stream)
+
+    def fail(self, status: int) -> None:
+        """Raise what a status of a call says; who calls this holds the queue's lock."""
+        started = self._driver[self._started]
+        if started > len(self._symbols):
+            self._queue.finish()  # a fault of the device comes first
+            raise self._choice.failure(status, started - 1 - len(self._symbols))
+        self._queue.check(status, f"a call, at kernel '{self._symbols[started - 1]}'," if started else "a call")
+
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
         """One call."""
         queue = self._queue
@@ -128,11 +148,7 @@ class GpuCode(Code):
             if status is None:
                 status = self._ask()
             if status:
-                started = self._driver[self._started]
-                if started > len(self._symbols):
-                    self._queue.finish()  # a fault of the device comes first
-                    raise self._choice.failure(status, started - 1 - len(self._symbols))
-                queue.check(status, f"a call, at kernel '{self._symbols[started - 1]}'," if started else "a call")
+                self.fail(status)
             return queue.last_event()
 
     def _ask(self) -> int:

@@ -25,6 +25,9 @@ class Replay:
     Args:
         driver: the structure of the queue for native code, as the program has it. kernels: their handles;
             accesses: what each of them accesses.
+
+    Attributes:
+        is_wanted: whether there is a graph, or is to be one.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class Replay:
         self._driver = driver
         self._kernels, self._accesses = kernels, accesses
         self._next, self._end, self._handle = (queue.fields.index(field) for field in (NEXT, END, GRAPH))
-        self._is_wanted, self._was_called = True, False
+        self.is_wanted, self._was_called = True, False
         self._steps = array.array("q")
         self._graph: Graph | None = None
 
@@ -51,7 +54,7 @@ class Replay:
         Raises:
             ResourceError, InternalError: the device is lost; else as `ask`.
         """
-        if not self._is_wanted:
+        if not self.is_wanted:
             return None
         if not self._was_called:
             self._was_called = True
@@ -64,7 +67,7 @@ class Replay:
         if self._graph is not None and not status:
             status = self._graph.start()
         if self._graph is None or (status and status not in self._queue.library.lost):
-            self._is_wanted, self._graph = False, None
+            self.is_wanted, self._graph = False, None
             return None
         return status
 

@@ -20,6 +20,9 @@ from stablehlo_py.pjrt.fields import (
     COPY,
     DESCENDING,
     DONE,
+    DRIVER,
+    DRIVER_BYTES,
+    DRIVER_POOL,
     FAILED_BEFORE,
     FAILED_BETWEEN,
     FIELDS,
@@ -27,13 +30,16 @@ from stablehlo_py.pjrt.fields import (
     FORKED_ERROR,
     FREE,
     HANDLES,
+    HOST_POOL,
     ITEM_SIZES,
+    JOB,
     LAYOUT_BYTES,
     LAYOUTS,
     MISSING,
     MOST_DIMENSIONS,
     NEXT,
     PLAN,
+    POOL,
     QUEUE_BYTES,
     REFERENCES,
     STATE_BYTES,
@@ -43,7 +49,7 @@ from stablehlo_py.pjrt.fields import (
 from stablehlo_py.pjrt.layouts import layout_text
 from stablehlo_py.pjrt.native import native_functions
 from stablehlo_py.pjrt.signature import Order, row_major
-from stablehlo_py.runtime.memory import require
+from stablehlo_py.runtime.memory import KEPT_BYTES, require
 
 _ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int64
 # What native code does for Python: the result, the arguments, and whether other threads run meanwhile.
@@ -67,6 +73,10 @@ _CALLS: dict[str, tuple[type | None, tuple[type, ...], bool]] = {
     "event_await": (_ADDRESS, (_ADDRESS,), True),
     "event_complete": (None, (_ADDRESS, _ADDRESS), True),  # it calls who waits
     "queue_drain": (None, (_ADDRESS,), True),
+    "queue_push": (None, (_ADDRESS, _ADDRESS), True),  # it waits while too much is under way
+    "storage_on": (_ADDRESS, (_ADDRESS, _NUMBER), False),
+    "pool_empty": (None, (_ADDRESS,), False),
+    "watch": (_ADDRESS, (_ADDRESS, _ADDRESS, _NUMBER), False),
     "leave": (None, (), True),
 }
 _STRING, _INT64, _INT64_LIST, _FLOAT = range(4)  # PJRT_NamedValue_Type
@@ -138,10 +148,17 @@ class Memory:
 
 
 class Storage:
-    """A reference to memory of arrays; `address` is where it lies. Given back with this object, unless `released`."""
+    """A reference to memory of arrays; `address` is where it lies. Given back with this object, unless `released`.
+
+    Attributes:
+        event: after which its elements are there, with a reference; 0: they are. Memory of the host has none.
+    """
+
+    event = 0
 
     def __init__(self, blocks: Blocks, block: int) -> None:
-        self._drop, self.block = blocks.call["storage_drop"], block
+        self._blocks, self.block = blocks, block
+        self._drop, self._drop_event = blocks.call["storage_drop"], blocks.call["event_drop"]
         self.address = blocks.field("storage", block, "address")
 
     def release(self) -> int:
@@ -149,7 +166,15 @@ class Storage:
         block, self.block = self.block, 0
         return block
 
+    def follow(self, event: int) -> None:
+        """Its elements are there after an event; 0: they are."""
+        if event:
+            self._blocks.call["event_refer"](event)
+        self._drop_event(self.event or None)
+        self.event = event
+
     def __del__(self) -> None:
+        self._drop_event(self.event or None)
         if self.block:
             self._drop(self.block)
 
@@ -205,6 +230,8 @@ class Blocks:
             self._layouts[order] = self.state + LAYOUTS + LAYOUT_BYTES * rank
             self._orders[order] = descending + 8 * (MOST_DIMENSIONS - rank)
             self._name_layout(order)
+        self._set(HOST_POOL + POOL["limit"], KEPT_BYTES)
+        self._watched = dict[int, tuple[dict[str, int], int]]()  # plans of `watch`, by how many they have of each
         copy = {"entry": self.code.address("copy_entry"), "num_inputs": 1, "num_outputs": 1, **job_places(1, 1, 0)}
         for name, value in copy.items():
             self._set(COPY + PLAN[name], value)
@@ -300,9 +327,50 @@ class Blocks:
         """Memory that is somebody else's: release(address, argument) is called when nobody reads it any more."""
         return Storage(self, self.call["storage_view"](address, release, argument))
 
-    def storage_of(self, owner: object, address: int) -> Storage:
-        """Memory that is not native code's; `owner` is kept as long as somebody uses it."""
-        return Storage(self, self.new("storage", owner, address=address))
+    def storage_of(self, owner: object, address: int, size: int, driver: int) -> Storage:
+        """Memory of a GPU; `owner` is kept as long as somebody uses it, or it is kept for the next array."""
+        return Storage(self, self.new("storage", owner, address=address, size=size, start=driver))
+
+    def driver(self, limit: int, **values: int) -> int:
+        """A DRIVER, of whose memory so many bytes are kept for the next arrays."""
+        address = calloc(DRIVER_BYTES)
+        for name, value in values.items():
+            _cell(address + DRIVER[name]).value = value
+        _cell(address + DRIVER_POOL + POOL["limit"]).value = limit
+        _cell(address + DRIVER_POOL + POOL["on_device"]).value = 1
+        return address
+
+    def kept(self, driver: int) -> int:
+        """Bytes that a DRIVER keeps."""
+        return int(_cell(driver + DRIVER_POOL + POOL["bytes"]).value)
+
+    def give_up(self, driver: int, *, for_ever: bool) -> None:
+        """Free what it keeps; from now on nothing is kept, where that is asked for."""
+        if for_ever:
+            _cell(driver + DRIVER_POOL + POOL["limit"]).value = -1
+        self.call["pool_empty"](driver + DRIVER_POOL)
+        self.sweep()
+
+    def watch(
+        self, queue: int, driver: int, handle: int, after: Sequence[int] = (), kept: Sequence[Storage] = ()
+    ) -> int:
+        """An event, with a reference, that is over when what a driver was asked for is done, whose event has a handle
+        (0: it is), and other events are over. It takes over memory that is to stay till then. Waits where too much is
+        under way."""
+        count = max(len(after), len(kept))
+        if count not in self._watched:
+            places = {"num_inputs": count, **job_places(count, 0, 0)}
+            self._watched[count] = places, self._texts.numbers([places.get(name, 0) for name in PLAN])
+        places, plan = self._watched[count]
+        job = self.call["watch"](driver, plan, handle)
+        for number, event in enumerate(after):
+            self.call["event_refer"](event)
+            _cell(job + places["events"] + 8 * number).value = event
+        for number, storage in enumerate(kept):
+            _cell(job + places["holds"] + 8 * number).value = storage.release()
+        event = int(_cell(job + JOB["event"]).value)
+        self.call["queue_push"](queue, job)
+        return event
 
     def event(self) -> int:
         """An event that is not over, with one reference."""

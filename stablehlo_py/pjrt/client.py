@@ -15,7 +15,7 @@ from importlib.metadata import version as installed
 
 import numpy as np
 
-from stablehlo_py.backends.base import get_backend
+from stablehlo_py.backends.base import Code, get_backend
 from stablehlo_py.backends.cpu.symbols import registered_targets
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.element_types import ELEMENT_TYPES
@@ -25,9 +25,10 @@ from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt import analysis, grid
 from stablehlo_py.pjrt.api import structure
-from stablehlo_py.pjrt.blocks import Blocks, Memory, Storage, view
+from stablehlo_py.pjrt.blocks import Blocks, Memory, Storage, calloc, view
 from stablehlo_py.pjrt.compilation import compile_given
 from stablehlo_py.pjrt.executable import Compiled, Executable
+from stablehlo_py.pjrt.fields import PYTHON
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.places import Place
 from stablehlo_py.pjrt.plans import plan_of
@@ -60,11 +61,15 @@ def item_sizes() -> list[int]:
 
 
 class Client:
-    """The devices of a platform, for whose backend (`target`) programs are compiled."""
+    """The devices of a platform, for whose backend (`target`) programs are compiled.
+
+    Attributes:
+        python: where native code finds the functions that Python implements (`fields.PYTHON`).
+    """
 
     def __init__(self, platform: str, target: str, places: Sequence[Place], blocks: Blocks) -> None:
         self.blocks = blocks
-        self._texts = Memory()
+        self._texts, self.python = Memory(), calloc(8 * len(PYTHON))
         text, numbers = self._texts.text, self._texts.numbers
         self.platform, self.target, self._places = platform, target, places
         self._kinds = places[0].memory_kinds
@@ -106,7 +111,8 @@ class Client:
             memories=numbers(memories),
             num_memories=len(memories),
             memory=memories[0],
-            queue=self.blocks.queue(),
+            queue=self._places[number].queue,
+            python=self.python,
             attributes=attributes[0],
             num_attributes=attributes[1],
         )
@@ -230,9 +236,14 @@ class Client:
         assignment = memory.text(device_assignment(devices, options.replicas))
         names = [memory.text(self._kinds[kind]) for kind in made.kinds]
         name, print_ = memory.text("main"), memory.text(program.digest.hex())
-        owner = Executable(**vars(made), code=code, memory=memory, donated=dict(program.donations))
         types = [_NUMBERS[element_name(spec.dtype)] for spec in outputs]
-        return self.blocks.new(
+        functions = self.blocks.code
+
+        def plan(code: Code, driver: int) -> int:
+            return plan_of(program, code, types, made.kinds, orders, shapes, memory, functions, driver)
+
+        owner = Executable(**vars(made), code=code, memory=memory, plan=plan, donated=dict(program.donations))
+        block = self.blocks.new(
             "executable",
             owner,
             name=name[0],
@@ -245,7 +256,6 @@ class Client:
             num_outputs=len(outputs),
             code_bytes=sum(map(len, program.objects)),
             types=memory.numbers(types, 4),
-            plan=plan_of(program, code, types, made.kinds, orders, shapes, memory, self.blocks.code),
             dims=memory.numbers([size for shape in shapes for size in shape]),
             ranks=memory.numbers([len(shape) for shape in shapes]),
             parameter_layouts=memory.numbers([layout for layout, _ in of_arguments]),
@@ -258,6 +268,18 @@ class Client:
             fingerprint_size=print_[1],
             **made.shardings.fields(memory),
         )
+        self._plan(block, self._places[devices[0]])
+        return block
+
+    def _plan(self, block: int, place: Place) -> None:
+        """Let native code make the calls of an executable from now on, if it can. A device that was lost has other code
+        now."""
+        executable = self._executable_of(block)
+        if executable.planned is executable.code:
+            return
+        plan = executable.plan(executable.code, place.driver(executable.code))
+        self.blocks.set_field("executable", block, "plan", plan)
+        executable.planned = executable.code if plan else None
 
     def _assigned(self, options: CompileOptions) -> tuple[int, ...]:
         """The numbers of a program's devices. Raises ArgumentError: there are no such devices."""
@@ -362,6 +384,7 @@ class Client:
         event = 0
         if executable.program.grid is None:
             event = places[0].run(executable, *calls[0][:2])
+            self._plan(arguments.executable, places[0])
         else:
             inputs = [[each.address for each in taken] for taken, _, _ in calls]
             results = [[each.address for each in made] for _, made, _ in calls]

@@ -1,119 +1,95 @@
-"""Arrays in the memory of a GPU: what the platform asks of a backend's device (places.py).
+"""Arrays in the memory of a GPU: what the platform asks of a backend's device (places.py), where native code does not
+(device_calls.py).
 
 A device does what it is asked for in order, so nothing is waited for before it is used there. Whoever waits asks for
-the event of a `Work`: a thread for each device waits for the driver, and lets events of the API be over.
+the event of the API: the thread of the device's queue waits for the driver, and lets it be over.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from collections import deque
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.gpu.backend import GpuBackend
-from stablehlo_py.backends.gpu.driver.memory import STAGED_BYTES
-from stablehlo_py.errors import ArgumentError, ShloError
+from stablehlo_py.backends.gpu.driver.memory import GRANULE, STAGED_BYTES
+from stablehlo_py.errors import ArgumentError
 from stablehlo_py.pjrt.blocks import Blocks, Storage
 from stablehlo_py.pjrt.places import Place
 from stablehlo_py.runtime.buffer import Event, SharedSpace
 from stablehlo_py.runtime.memory import address_of
 
 if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.code import GpuCode
     from stablehlo_py.backends.gpu.driver.device import Device
     from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
+    from stablehlo_py.backends.gpu.driver.queue import QueueEvent
     from stablehlo_py.pjrt.executable import Executable
     from stablehlo_py.runtime.program import CompiledProgram
 
-_MOST_PENDING = 32  # then who asks for more waits, as its results take memory
+_FAILED = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
-class Work:
-    """What a device was asked for.
+class _Driver:
+    """A device that is open, as native code knows it.
 
-    Args:
-        event: of the driver; None: it is done. after: what it depends on. kept: what lives until it is done.
+    Attributes:
+        address: of the DRIVER (fields.py).
     """
 
-    def __init__(self, blocks: Blocks, event: Event | None, after: Sequence[Work], kept: object = None) -> None:
-        self._blocks = blocks
-        self.handle = blocks.event()
-        self.event, self.after, self.kept = event, after, kept
+    def __init__(self, blocks: Blocks, device: Device[Any, Any], error_of: Callable[[BaseException], int]) -> None:
+        self._blocks, self.queue, self.memory = blocks, device.queue, device.memory
+        queue, asking = device.queue, device.queue.asking
+
+        def failed(executable: int | None, status: int) -> int:
+            """The error of a status: of a call of an executable, or of a command."""
+            try:
+                if executable:
+                    called = cast("Executable", blocks.owner(executable))
+                    cast("GpuCode", called.code).fail(status)
+                queue.check(status, "a command")
+            except BaseException as failure:  # whatever it is, it must not pass through native code
+                return error_of(failure)
+            raise AssertionError
+
+        self._failed = _FAILED(failed)
+        self.address = blocks.driver(
+            self.memory.limit,
+            lock=queue.lock.address,
+            given=asking.given,
+            ask=asking.ask,
+            copy=asking.copy,
+            wait=asking.wait,
+            failed=ctypes.cast(self._failed, ctypes.c_void_p).value or 0,
+            granule=GRANULE,
+        )
+        self.memory.keepers.append(weakref.WeakMethod(self.trim))
 
     def __del__(self) -> None:
-        self._blocks.call["event_drop"](self.handle)
+        self._blocks.give_up(self.address, for_ever=True)
+
+    def trim(self) -> None:
+        """Give back what is kept for the next arrays."""
+        self._blocks.give_up(self.address, for_ever=False)
 
     @property
-    def is_over(self) -> bool:
-        """Whether it is done, or has failed."""
-        return bool(self._blocks.field("event", self.handle, "over"))
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it is over, and has not failed."""
-        return self.is_over and not self._blocks.field("event", self.handle, "error")
-
-    def refer(self) -> int:
-        """Its event, with a reference for the caller."""
-        self._blocks.call["event_refer"](self.handle)
-        return self.handle
-
-    def end(self, error_of: Callable[[BaseException], int]) -> None:
-        """Return when it is done, and tell who waits. What depends on something that failed has failed."""
-        error = 0
-        for each in self.after:
-            error = error or self._blocks.call["event_await"](each.handle) or 0
-        try:
-            if self.event is not None:
-                self.event.wait()
-        except BaseException as failure:  # whatever it is, somebody waits to hear of it
-            error = error or error_of(failure)
-        self.event, self.after, self.kept = None, (), None
-        self._blocks.call["event_complete"](self.handle, error or None)
-
-
-class _Watcher:
-    """The thread that ends what a device was asked for."""
-
-    def __init__(self, name: str, error_of: Callable[[BaseException], int]) -> None:
-        self._name, self._error_of = name, error_of
-        self._works: SimpleQueue[Work] = SimpleQueue()
-        self._pending: deque[Work] = deque()
-        self._lock = threading.Lock()
-        self._is_started = False
-
-    def add(self, work: Work) -> None:
-        """Let it end; waits where too much is under way."""
-        with self._lock:
-            if not self._is_started:
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
-                self._is_started = True
-            oldest = self._pending[0].event if len(self._pending) >= _MOST_PENDING else None
-            self._pending.append(work)
-            self._works.put(work)
-        if oldest is not None:
-            with suppress(ShloError):  # its own work says so
-                oldest.wait()
-
-    def _run(self) -> None:
-        while True:
-            self._works.get().end(self._error_of)
-            self._pending.popleft()
+    def kept(self) -> int:
+        """Bytes that are."""
+        return self._blocks.kept(self.address)
 
 
 @dataclass
 class _Block:
-    """Memory of an array; `work` is what writes it."""
+    """Memory of an array."""
 
     space: GpuMemory
     allocation: GpuAllocation
-    work: Work | None = None
 
 
 class DevicePlace(Place):
@@ -128,17 +104,27 @@ class DevicePlace(Place):
         self.kind = description.name
         self.attributes = description.attributes
         self._bytes = description.global_bytes
-        self._device: Device[Any, Any] | None = None
-        self._watcher = _Watcher(f"shlo-{backend.name}:{number}", error_of)
+        self._error_of, self._lock = error_of, threading.Lock()
+        self._open: _Driver | None = None
+
+    @property
+    def _opened(self) -> _Driver:
+        """The device: another one after it was lost. Raises ResourceError: it is not to be had."""
+        with self._lock:
+            opened = self._open
+            if opened is None or opened.queue.is_lost:
+                self._backend.memory(self.number)
+                self._open = opened = _Driver(self.blocks, self._backend.opened().get(self.number), self._error_of)
+            return opened
 
     @property
     def _memory(self) -> GpuMemory:
-        """That of the device: another one after it was lost. Raises ResourceError: it is not to be had."""
-        device = self._device
-        if device is None or device.queue.is_lost:
-            self._backend.memory(self.number)
-            self._device = device = self._backend.opened().get(self.number)
-        return device.memory
+        return self._opened.memory
+
+    def driver(self, code: Code) -> int:
+        """As `Place.driver`."""
+        opened = self._opened
+        return opened.address if code.memory is opened.memory else 0
 
     def load(self, program: CompiledProgram) -> Code:
         """As `Place.load`."""
@@ -149,30 +135,37 @@ class DevicePlace(Place):
         if executable.code.is_lost:
             executable.code = self.load(executable.program)
         code = executable.code
-        read = [self._block(each, code.memory) for each in inputs]
-        written = [self._block(each, code.memory) for each in results]
+        for each in (*inputs, *results):
+            self._block(each, code.memory)
         event = code.run([each.address for each in inputs], [each.address for each in results])
-        return self._watched(event, [*read, *written], written)
+        return self._watched(event, [*inputs, *results], results)
 
     def storage(self, size: int) -> Storage:
         """As `Place.storage`. What nobody uses any more is freed first."""
         self.blocks.sweep()
-        memory = self._memory
-        allocation = memory.allocate(size)
-        return self.blocks.storage_of(_Block(memory, allocation), allocation.address)
+        opened = self._opened
+        kept = self.blocks.call["storage_on"](opened.address, size)
+        if kept:
+            return Storage(self.blocks, kept)
+        allocation = opened.memory.allocate(size)
+        block = _Block(opened.memory, allocation)
+        return self.blocks.storage_of(block, allocation.address, allocation.size, opened.address)
 
     def _held(self, buffer: int) -> Storage | None:
         storage = self.blocks.held(buffer)
-        if storage is not None:
-            work = self._owner(storage).work
-            if work is not None and work.is_over:
-                self.blocks.wait(work.handle)  # it may have failed
+        event = self.blocks.field("buffer", buffer, "event")
+        if storage is not None and event:
+            if self.blocks.field("event", event, "over"):
+                self.blocks.wait(event)  # it may have failed
+            else:
+                storage.follow(event)
         return storage
 
     def ready(self, storage: Storage) -> int:
         """As `Place.ready`."""
-        work = self._owner(storage).work
-        return 0 if work is None or work.is_done else work.refer()
+        if storage.event:
+            self.blocks.call["event_refer"](storage.event)
+        return storage.event
 
     def write(self, array: np.ndarray, storage: Storage, *, stays: bool) -> int:
         """As `Place.write`."""
@@ -181,12 +174,16 @@ class DevicePlace(Place):
             return 0
         # JAX says that arrays of NumPy stay, which programs may write all the same: small ones are copied.
         is_copied = array.nbytes <= STAGED_BYTES or not array.flags.c_contiguous
-        dense = array.copy() if is_copied else array
+        kept = list[Storage]()
         if not (is_copied or stays):
-            event = block.space.write(dense, block.allocation)
+            event = block.space.write(array, block.allocation)
+        elif is_copied:
+            kept = [self.blocks.storage(array.nbytes)]
+            np.copyto(kept[0].array(array.shape, array.dtype), array)
+            event = block.space.begin_copy(storage.address, kept[0].address, array.nbytes)
         else:
-            event = block.space.begin_copy(block.allocation.address, address_of(dense), dense.nbytes)
-        handle = self._watched(event, [block], [block], kept=dense)
+            event = block.space.begin_copy(storage.address, address_of(array), array.nbytes)
+        handle = self._watched(event, [storage], [storage], kept)
         if stays and not is_copied:
             return handle
         self.blocks.call["event_drop"](handle or None)
@@ -196,7 +193,7 @@ class DevicePlace(Place):
         """As `Place.read`."""
         block = self._block(storage)
         event = block.space.begin_copy(target, block.allocation.address + offset, size) if size else None
-        return self._watched(event, [block], [])
+        return self._watched(event, [storage], [])
 
     def array(self, storage: Storage, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
         """As `Place.array`: a copy."""
@@ -222,15 +219,17 @@ class DevicePlace(Place):
             assert isinstance(source.space, SharedSpace)
             event = block.space.copy(source.allocation, block.allocation, size, source.space)
         else:
-            event = block.space.write(self.array(storage, (size,), np.dtype(np.uint8)), block.allocation)
-        self.blocks.call["event_drop"](target._watched(event, [source], [block]) or None)
+            target.write(self.array(storage, (size,), np.dtype(np.uint8)), made, stays=False)
+            return made
+        self.blocks.call["event_drop"](target._watched(event, [storage], [made]) or None)
         return made
 
     def memory_stats(self) -> Mapping[str, int]:
         """As `Place.memory_stats`: of what this process has allocated on the device."""
         self.blocks.sweep()
-        memory = self._memory
-        return {"bytes_in_use": memory.in_use, "peak_bytes_in_use": memory.peak, "bytes_limit": self._bytes}
+        opened = self._opened
+        memory, used = opened.memory, opened.memory.in_use - opened.kept
+        return {"bytes_in_use": used, "peak_bytes_in_use": memory.peak, "bytes_limit": self._bytes}
 
     def _owner(self, storage: Storage) -> _Block:
         """What is kept for memory."""
@@ -248,15 +247,20 @@ class DevicePlace(Place):
         return block
 
     def _watched(
-        self, event: Event | None, depends: Sequence[_Block], written: Sequence[_Block], kept: object = None
+        self, event: Event | None, depends: Sequence[Storage], written: Sequence[Storage], kept: Sequence[Storage] = ()
     ) -> int:
-        """The event of the API of what the device was asked for, which reads or writes blocks."""
-        works = {id(block.work): block.work for block in depends if block.work is not None and not block.work.is_done}
-        if event is None and not works:
+        """The event of the API of what the device was asked for, which reads or writes arrays. `kept` stays till
+        then."""
+        after = {each.event for each in depends if each.event and not self._is_done(each.event)}
+        if event is None and not after:
             return 0
-        work = Work(self.blocks, event, list(works.values()), kept)
-        for block in written:
-            block.work = work
-        handle = work.refer()
-        self._watcher.add(work)
-        return handle
+        handle = 0 if event is None else cast("QueueEvent", event).release()
+        made = self.blocks.watch(self.queue, self._opened.address, handle, list(after), kept)
+        for each in written:
+            each.follow(made)
+        return made
+
+    def _is_done(self, event: int) -> bool:
+        """Whether an event is over, and what it stands for has not failed."""
+        field = self.blocks.field
+        return bool(field("event", event, "over")) and not field("event", event, "error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stablehlo_py.backends.base import Code
@@ -29,6 +30,8 @@ class Executable(Compiled):
 
     code: Code
     memory: Memory  # that its block refers to
+    plan: Callable[[Code, int], int]  # the PLAN of calls (plans.py), of the code on a device
+    planned: Code | None = None  # what the block has the PLAN of
     donated: dict[int, int] = field(default_factory=dict)  # output -> input
     text: bytes | None = None  # as JAX may ask for it
     costs: tuple[int, int] | None = None  # where they are, and how many; None until somebody asks

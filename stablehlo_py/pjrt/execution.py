@@ -3,9 +3,10 @@
 A call on one device is a job: a block that holds what the program reads and writes, until it is over. The calling
 thread runs a cheap program at once, where all that it reads is there; all others go to the queue of the device, whose
 thread runs them in the order in which they came. So a queued program that reads what a later one overwrites (a donated
-argument) runs before it. A call on several devices is a job for each (processes.py). What does not fit this (another
-number of arguments, deleted ones, programs that call Python) is Python's (`Client._execute`), which also says what is
-wrong.
+argument) runs before it. A call on several devices is a job for each (processes.py). On a GPU the calling thread asks
+the driver, and the thread of the queue waits for it (device_calls.py). What does not fit this (another number of
+arguments, deleted ones, programs that call Python, no memory that was kept) is Python's (`Client._execute`), which also
+says what is wrong.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from stablehlo_py.pjrt.events import is_over
 from stablehlo_py.pjrt.fields import (
     CALL,
     DONE,
+    DRIVER,
     ERROR_BYTES,
     FAILED_BEFORE,
     FAILED_BETWEEN,
@@ -39,17 +41,15 @@ from stablehlo_py.runtime.callbacks import MESSAGE_BYTES, SITE_BYTES
 from stablehlo_py.runtime.entry import FAILED, Call
 
 # In the arguments of LoadedExecutable_Execute.
-EXECUTABLE, _OPTIONS, _ARGUMENTS, _DEVICES, _COUNT, _OUTPUTS, EVENTS, _DEVICE = range(16, 80, 8)
-_KEPT, _NUM_KEPT = 56, 64  # in its options: arguments that are not donated
+EXECUTABLE, OPTIONS, ARGUMENTS, _DEVICES, COUNT, _OUTPUTS, EVENTS, _DEVICE = range(16, 80, 8)
 _INTERNAL = 13  # absl::StatusCode
-_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)  # spreads addresses over a hash table
 
 
 def functions(state: int) -> list[Native]:
     """Of calls."""
     return [
-        *(_execute(state), _job_new(state), _hold_inputs(state), _make_outputs(state), _is_donated(state)),
-        *(_donate(state), _donates_twice(state), _start(state), _hand_out(state), _results(state), _job_run(state)),
+        *(_execute(state), _job_new(state), _hold_inputs(state), _make_outputs(state)),
+        *(_start(state), _hand_out(state), _results(state), _job_run(state)),
         *(_job_drop(state), _failure(state)),
     ]
 
@@ -73,7 +73,7 @@ def each(f: Native, number: Value, body: Callable[[Value], None]) -> None:
     f.loop(0, number, 1, trip)
 
 
-def _result(f: Native, plan: Value, number: Value) -> Value:
+def result_of(f: Native, plan: Value, number: Value) -> Value:
     """The description of a result."""
     return f.at(planned(f, plan, "results", PTR), f.binary("mul", number, f.const(RESULT_BYTES)))
 
@@ -87,18 +87,20 @@ def _execute(state: int) -> Native:
     plan = f.field(executable, "executable", "plan", PTR)
 
     def python() -> Value:
-        return f.call_pointer(f.shared(PYTHON[f.name]), [f.args], PTR)
+        return in_python(f, device_of(f, executable, 0))
 
     def native() -> Value:
+        driver = planned(f, plan, "driver", PTR)
         device = f.get(I64, f.args, _DEVICE)
         own = f.load(I64, f.field(executable, "executable", "devices", PTR))
         devices = planned(f, plan, "devices")
         fits = f.both(
             f.cmp("eq", f.get(I64, f.args, _DEVICES), devices),
-            f.cmp("eq", f.get(I64, f.args, _COUNT), planned(f, plan, "num_inputs")),
+            f.cmp("eq", f.get(I64, f.args, COUNT), planned(f, plan, "num_inputs")),
             f.either(f.is_zero(device), f.cmp("eq", device, own)),
             f.is_zero(f.field(executable, "executable", "deleted")),
             f.no(f.is_forked()),
+            f.no(_is_lost(f, driver)),
         )
         alone = f.both(f.cmp("eq", devices, f.const(1)), f.is_zero(planned(f, plan, "grid")))
 
@@ -136,19 +138,32 @@ def _execute(state: int) -> Native:
     return f
 
 
+def in_python(f: Native, device: Value) -> Value:
+    """What Python's function of this name, on the platform of a device, returns."""
+    return f.call_pointer(f.get(PTR, f.field(device, "device", "python", PTR), PYTHON[f.name]), [f.args], PTR)
+
+
+def _is_lost(f: Native, driver: Value) -> Value:
+    def look() -> Value:
+        return f.is_not_zero(f.get(I64, driver, DRIVER["lost"]))
+
+    return f.if_(f.is_null(driver), lambda: f.const(False, I1), look)[0]
+
+
 def _job_new(state: int) -> Native:
     """ptr job_new(plan, device): a job for the device of that number, among those of the program."""
     f = Native("job_new", state, [("plan", PTR), ("device", I64)])
     job = f.allocate(planned(f, f.plan, "job_bytes"))
     f.put(f.plan, job, JOB["plan"])
     f.put(f.device, job, JOB["number"])
-    for name in ("owner", "event", "scratch", "failure", "grid"):
+    f.put(planned(f, f.plan, "driver"), job, JOB["driver"])
+    for name in ("owner", "event", "scratch", "failure", "grid", "handle"):
         f.put(f.const(0), job, JOB[name])
     f.ret(job)
     return f
 
 
-def _row(f: Native, offset: int) -> Value:
+def row_of(f: Native, offset: int) -> Value:
     """The list of arguments, or of results, of the device of a job."""
     return f.load(PTR, f.get(PTR, f.args, offset), f.get(I64, f.job, JOB["number"]))
 
@@ -163,9 +178,10 @@ def _hold_inputs(state: int) -> Native:
     sizes, orders = planned(f, plan, "sizes", PTR), planned(f, plan, "orders", PTR)
     inputs = f.at(f.job, INPUTS)
     begin = f.binary("sub", planned(f, plan, "events"), planned(f, plan, "holds"))
+    driver = f.get(I64, f.job, JOB["driver"])
     f.set_memory(holds, 0, f.binary("add", begin, f.binary("shl", number, f.const(3))))
     f.ret_if(f.is_zero(number), f.const(1, I32))
-    row = _row(f, _ARGUMENTS)
+    row = row_of(f, ARGUMENTS)
 
     def enter(index: Value, outcome: Value) -> list[Value]:
         buffer = f.load(PTR, row, index)
@@ -177,12 +193,14 @@ def _hold_inputs(state: int) -> Native:
             _lies_as(f, buffer, f.load(I64, orders, index)),
         )
 
-        def hold() -> None:
+        def hold() -> Value:
             storage = f.field(buffer, "buffer", "storage", PTR)
             f.refer(storage)
             f.store(storage, holds, index)
+            there = f.cmp("eq", f.field(storage, "storage", "start"), driver)  # a device may have been lost
+            return f.either(f.is_zero(driver), there)
 
-        f.if_(good, hold)
+        (good,) = f.if_(good, hold, lambda: f.const(False, I1))
         f.unlock(lock)
         f.store(f.field(buffer, "buffer", "data"), inputs, index)
         event = f.field(buffer, "buffer", "event", PTR)
@@ -218,22 +236,28 @@ def _make_outputs(state: int) -> Native:
     plan = f.get(PTR, f.job, JOB["plan"])
     made, outputs = table(f, f.job, plan, "made"), table(f, f.job, plan, "outputs")
     donates = f.is_not_zero(planned(f, plan, "donates"))
+    driver = planned(f, plan, "driver", PTR)
+    on_host = f.is_null(driver)
     (twice,) = f.if_(
         donates, lambda: f.is_not_zero(f.call("donates_twice", [f.args, f.job], I32)), lambda: f.const(False, I1)
     )
     f.ret_if(twice, f.const(0, I32))
 
     def make(index: Value, good: Value) -> list[Value]:
-        result = _result(f, plan, index)
-        source = f.get(I64, result, RESULT["donated"])
+        result = result_of(f, plan, index)
+        source, size = f.get(I64, result, RESULT["donated"]), f.get(I64, result, RESULT["bytes"])
+        wanted = f.cmp("sge", source, f.const(0))
 
         def donated() -> Value:
             return f.is_not_zero(f.call("is_donated", [f.args, f.job, source], I32))
 
-        (taken,) = f.if_(f.cmp("sge", source, f.const(0)), donated, lambda: f.const(False, I1))
+        (taken,) = f.if_(wanted, donated, lambda: f.const(False, I1))
+
+        def on_device() -> Value:  # Python copies arguments that are kept
+            return f.if_(wanted, f.null, lambda: f.call("storage_on", [driver, size], PTR))[0]
 
         def allocate() -> Value:
-            storage = f.call("storage_new", [f.get(I64, result, RESULT["bytes"])], PTR)
+            (storage,) = f.if_(on_host, lambda: f.call("storage_new", [size], PTR), on_device)
             f.store(storage, made, index)
 
             def enter() -> None:
@@ -260,7 +284,10 @@ def _make_outputs(state: int) -> Native:
         (address,) = f.if_(there, lambda: f.field(storage, "storage", "address"), lambda: f.const(0))
         return [address, there]
 
-    address, there = f.if_(f.is_not_zero(workspace), own, allocated)
+    def of_host() -> list[Value]:
+        return f.if_(f.is_not_zero(workspace), own, allocated)
+
+    address, there = f.if_(on_host, of_host, lambda: [planned(f, plan, "arena"), f.const(True, I1)])
     f.ret_if(f.no(f.both(good, there)), f.const(0, I32))
     values = {
         "size": f.const(ctypes.sizeof(Call)),
@@ -270,126 +297,10 @@ def _make_outputs(state: int) -> Native:
         "error": f.number(f.at(f.job, JOB["failure"])),
     }
     for name in CALL:
-        known = ("constants", "interrupt", "parallel_for", "parallel_context")
+        known = ("constants", "interrupt", "parallel_for", "parallel_context", "stream")
         value = values.get(name) or (planned(f, plan, name) if name in known else f.const(0))
         f.put(value, f.job, CALL[name])
     f.ret(f.const(1, I32))
-    return f
-
-
-# --- donated arguments ------------------------------------------------------------------------------------------------
-
-
-def _is_kept(f: Native, number: Value) -> Value:
-    """Whether the caller says that it keeps an argument."""
-    options = f.get(PTR, f.args, _OPTIONS)
-    kept = f.get(PTR, options, _KEPT)
-
-    def same(index: Value, found: Value) -> list[Value]:
-        return [f.either(found, f.cmp("eq", f.load(I64, kept, index), number))]
-
-    (listed,) = f.loop(0, f.get(I64, options, _NUM_KEPT), 1, same, [f.const(False, I1)])
-    return listed
-
-
-def _donates_twice(state: int) -> Native:
-    """i32 donates_twice(args, job): whether an argument that the caller gives away is another argument, too. Those that
-    are given away are entered in a hash table, in which all are looked up."""
-    f = Native("donates_twice", state, [("args", PTR), ("job", PTR)], I32)
-    plan, row = f.get(PTR, f.job, JOB["plan"]), _row(f, _ARGUMENTS)
-    places, empty = planned(f, plan, "sources"), f.const(-1)
-    table_ = f.allocate(f.binary("shl", places, f.const(3)))
-    f.set_memory(table_, -1, f.binary("shl", places, f.const(3)))
-    mask = f.binary("sub", places, f.const(1))
-
-    def place(argument: Value) -> Value:
-        """Where an argument is in the table, or would be."""
-        buffer = f.load(I64, row, argument)
-        start = f.binary("lshr", f.binary("mul", buffer, f.const(_GOLDEN)), f.const(32))
-
-        def differs(at: Value) -> Value:
-            found = f.load(I64, table_, at)
-            used = f.cmp("ne", found, empty)
-
-            def compare() -> Value:
-                return f.cmp("ne", f.load(I64, row, found), buffer)
-
-            return f.if_(used, compare, lambda: f.const(False, I1))[0]
-
-        def following(at: Value) -> list[Value]:
-            return [f.binary("and", f.binary("add", at, f.const(1)), mask)]
-
-        return f.while_([f.binary("and", start, mask)], differs, following)[0]
-
-    def enter(index: Value) -> None:
-        source = f.get(I64, _result(f, plan, index), RESULT["donated"])
-
-        def given() -> None:
-            at = place(source)
-            first = f.cmp("eq", f.load(I64, table_, at), empty)
-            f.if_(f.both(first, f.no(_is_kept(f, source))), lambda: f.store(source, table_, at))
-
-        f.if_(f.cmp("sge", source, f.const(0)), given)
-
-    each(f, planned(f, plan, "num_outputs"), enter)
-
-    def look(argument: Value, found: Value) -> list[Value]:
-        there = f.load(I64, table_, place(argument))
-        another = f.both(f.cmp("ne", there, empty), f.cmp("ne", there, argument))
-        return [f.either(found, another)]
-
-    (found,) = f.loop(0, f.get(I64, f.args, _COUNT), 1, look, [f.const(False, I1)])
-    f.free(table_)
-    f.ret(f.cast("zext", found, I32))
-    return f
-
-
-def _is_donated(state: int) -> Native:
-    """i32 is_donated(args, job, source): whether a result may have the memory of this argument: the caller gives it
-    away, and nobody else uses it without the API."""
-    f = Native("is_donated", state, [("args", PTR), ("job", PTR), ("source", I64)], I32)
-    plan = f.get(PTR, f.job, JOB["plan"])
-    storage = f.load(PTR, table(f, f.job, plan, "holds"), f.source)
-    buffer = f.load(PTR, _row(f, _ARGUMENTS), f.source)
-    used = f.either(
-        f.is_not_zero(f.field(buffer, "buffer", "external")), f.is_not_zero(f.field(storage, "storage", "read_only"))
-    )
-    free = f.no(f.either(used, _is_kept(f, f.source)))
-    f.ret(f.cast("zext", free, I32))
-    return f
-
-
-def _donate(state: int) -> Native:
-    """void donate(args, job): delete arguments that are donated. Their memory is that of their results, where these
-    have none yet."""
-    f = Native("donate", state, [("args", PTR), ("job", PTR)], None)
-    plan = f.get(PTR, f.job, JOB["plan"])
-    f.ret_if(f.is_zero(planned(f, plan, "donates")))
-    made, outputs = table(f, f.job, plan, "made"), table(f, f.job, plan, "outputs")
-    holds, row = table(f, f.job, plan, "holds"), _row(f, _ARGUMENTS)
-
-    def give(index: Value) -> None:
-        source = f.get(I64, _result(f, plan, index), RESULT["donated"])
-
-        def spend() -> None:
-            storage = f.call("buffer_spend", [f.load(PTR, row, source)], PTR)
-
-            def take_over() -> None:
-                held = f.load(PTR, holds, source)
-                f.refer(held)
-                f.store(held, made, index)
-                f.store(f.field(held, "storage", "address"), outputs, index)
-
-            f.if_(f.is_null(f.load(PTR, made, index)), take_over)
-            f.call("storage_drop", [storage])
-
-        def decide() -> None:
-            f.if_(f.no(_is_kept(f, source)), spend)
-
-        f.if_(f.cmp("sge", source, f.const(0)), decide)
-
-    each(f, planned(f, plan, "num_outputs"), give)
-    f.ret()
     return f
 
 
@@ -418,6 +329,11 @@ def _start(state: int) -> Native:
     f = Native("start", state, [("args", PTR), ("job", PTR), ("ready", I32)])
     plan = f.get(PTR, f.job, JOB["plan"])
     device = device_of(f, f.get(PTR, f.args, EXECUTABLE), 0)
+    on_device = f.no(f.is_null(planned(f, plan, "driver", PTR)))
+
+    def ask() -> Value:
+        return f.call("ask", [f.args, f.job], PTR)
+
     at_once = f.both(
         f.is_not_zero(f.ready),
         f.is_not_zero(planned(f, plan, "inline")),
@@ -440,8 +356,10 @@ def _start(state: int) -> Native:
         f.call("queue_push", [f.field(device, "device", "queue", PTR), f.job])
         return f.null()
 
-    (error,) = f.if_(at_once, run, hand_over)
-    f.ret(error)
+    def on_host() -> Value:
+        return f.if_(at_once, run, hand_over)[0]
+
+    f.ret(f.if_(on_device, ask, on_host)[0])
     return f
 
 
@@ -468,10 +386,10 @@ def _results(state: int) -> Native:
     plan = f.get(PTR, f.job, JOB["plan"])
     made, number = table(f, f.job, plan, "made"), planned(f, plan, "num_outputs")
     f.ret_if(f.is_zero(number))
-    row = _row(f, _OUTPUTS)
+    row = row_of(f, _OUTPUTS)
 
     def make(index: Value) -> None:
-        result, storage = _result(f, plan, index), f.load(PTR, made, index)
+        result, storage = result_of(f, plan, index), f.load(PTR, made, index)
         f.refer(storage)
         values: Sequence[Value] = [
             f.cast("trunc", f.get(I64, result, RESULT["type"]), I32),
@@ -491,9 +409,11 @@ def _results(state: int) -> Native:
 
 
 def _job_run(state: int) -> Native:
-    """ptr job_run(job): wait for what it reads, and run it; an error, or null."""
+    """ptr job_run(job): wait for what it reads, and run it, or for the driver that does; an error, or null."""
     f = Native("job_run", state, [("job", PTR)])
-    plan = f.get(PTR, f.job, JOB["plan"])
+    plan, driver = f.get(PTR, f.job, JOB["plan"]), f.get(PTR, f.job, JOB["driver"])
+    (error,) = f.if_(f.is_null(driver), f.null, lambda: f.call("job_await", [f.job], PTR))
+    f.ret_if(f.no(f.is_null(driver)), error)
     events, number = table(f, f.job, plan, "events"), planned(f, plan, "num_inputs")
 
     def await_(index: Value, found: Value) -> list[Value]:
@@ -526,7 +446,7 @@ def _copy_kept(f: Native, plan: Value) -> None:
     inputs, outputs = f.at(f.job, INPUTS), table(f, f.job, plan, "outputs")
 
     def copy(index: Value) -> None:
-        result = _result(f, plan, index)
+        result = result_of(f, plan, index)
         source = f.get(I64, result, RESULT["donated"])
 
         def decide() -> None:

@@ -25,7 +25,7 @@ FIELDS: dict[str, dict[str, int]] = {
     "error": _words(16, "message size code"),
     "client": _words(16, "name name_size version version_size devices num_devices memories num_memories"),
     "device": _words(
-        16, "id kind kind_size text text_size memories num_memories memory queue num_attributes attributes"
+        16, "id kind kind_size text text_size memories num_memories memory queue num_attributes attributes python"
     ),
     "memory": _words(16, "id kind kind_size kind_id text text_size devices"),
     "executable": _words(
@@ -37,7 +37,8 @@ FIELDS: dict[str, dict[str, int]] = {
     # `external`: references of who uses the memory without the API; then it stays although the buffer is deleted.
     "buffer": _words(16, "type dims rank bytes device memory data deleted minor_to_major storage event external lock"),
     # Memory of arrays. `start`: where `size` bytes were allocated, 0 for somebody else's memory: then
-    # callback(address, argument) says that it is not needed any more. `read_only`: nobody writes it.
+    # callback(address, argument) says that it is not needed any more; of a GPU's memory, whose block is Python's, the
+    # DRIVER that keeps it. `read_only`: nobody writes it.
     "storage": _words(16, "address size start read_only callback argument"),
     # `waiters`: who is to be called, CLOSED when the event is over. `over` is slept on.
     "event": _words(16, "waiters over error"),
@@ -63,11 +64,14 @@ def is_short(field: str) -> bool:
 # `inline`: whether the calling thread runs it where nothing has to be waited for; `donates`: whether a result lies
 # where an argument did; `orders`: where the order of each argument's dimensions is, 0: they are row-major; `results`: a
 # RESULT for each; `devices`: on how many it runs; `grid`: a GRID where these
-# communicate, else 0; `sources`: places for the arguments that a call donates, a power of two of them.
+# communicate, else 0; `sources`: places for the arguments that a call donates, a power of two of them; `driver`: the
+# DRIVER of a program that runs on a GPU, else 0, and then `stream` (include/shlo_call.h) and `arena`, the memory of its
+# intermediate values, are the program's.
 PLAN = _words(
     0,
     "entry constants workspace_bytes workspace job_bytes num_inputs num_outputs sizes orders results outputs holds "
-    "made events parallel_for parallel_context interrupt inline donates devices grid sources",
+    "made events parallel_for parallel_context interrupt inline donates devices grid sources driver stream arena "
+    "replay",
 )
 PLAN_BYTES = 8 * len(PLAN)
 # `order`: where that of the dimensions is; `donated`: the number of the argument, or -1; `memory`: the kind of memory,
@@ -84,11 +88,12 @@ GRID = _words(0, "bytes header records inputs barriers end num_sites failures la
 LEFT, FIRST_ERROR, SHARED_EVENTS = 0, 8, 16
 
 # One call on one device, the `number`-th of those of the program; `grid` is what it shares with the others, if they
-# communicate. `owner` is the executable, which it refers to while it is queued (else 0); `scratch` a storage. Behind
+# communicate. `owner` is the executable, which it refers to while it is queued (else 0); `scratch` a storage; `handle`
+# what its `driver` has for an event (0: none), where it runs on a GPU. Behind
 # `call` (include/shlo_call.h) the addresses of inputs, then tables whose places the plan has, one word each: the
 # addresses of outputs, the storages of inputs and of outputs, the events of inputs that may not be over. A small
 # workspace is last.
-JOB = _words(8, "plan owner event scratch failure number grid call")
+JOB = _words(8, "plan owner event scratch failure number grid driver handle call")
 INPUTS = JOB["call"] + ctypes.sizeof(Call)
 CALL = {name: JOB["call"] + getattr(Call, name).offset for name, _ in Call._fields_}
 SMALL_WORKSPACE = 4096
@@ -114,6 +119,21 @@ JOBS, PUSHED, SLEEPERS, PENDING, WAITERS, STARTED, HANDLE = 0, 64, 68, 128, 132,
 QUEUE_BYTES = 256
 MOST_PENDING = 32  # then who asks for more waits
 
+# --- memory that is kept ----------------------------------------------------------------------------------------------
+
+# A pool of memory: a lock; how many entries; their bytes, and how many these may be; whether they are storages of a
+# GPU's memory. Behind that free ones, by size and start (the storage), oldest first.
+POOL = {"lock": 0, "count": 8, "bytes": 16, "limit": 24, "on_device": 32, "entries": 64}
+POOL_ENTRIES = 256
+POOL_SIZE = POOL["entries"] + 16 * POOL_ENTRIES
+
+# A device of a driver that is open: its lock (a pthread mutex); what its functions are `given` first, and where they
+# are (backends/gpu/driver/asking.py); `failed`, Python's function that makes an error of a status; whether the device
+# is lost; sizes of its memory are multiples of `granule`. Behind it the pool of its memory.
+DRIVER = _words(0, "lock given ask copy wait failed lost granule")
+DRIVER_POOL = 64
+DRIVER_BYTES = DRIVER_POOL + POOL_SIZE
+
 # --- the state of the platform ----------------------------------------------------------------------------------------
 
 # FREE: blocks that Python is to free. DONE: the event that is over. MISSING, FORKED_ERROR: errors. FAILED_BEFORE,
@@ -121,21 +141,19 @@ MOST_PENDING = 32  # then who asks for more waits
 # element by its type. DESCENDING: MOST_DIMENSIONS numbers, each one less than the one before, down to 0.
 FREE, DONE, MISSING, FORKED_ERROR, FAILED_BEFORE, FAILED_BETWEEN, ITEM_SIZES, DESCENDING = range(0, 64, 8)
 FAILED_BYTES = 64  # more than what is said
-# Functions that Python implements, where native code does not.
+# Functions that Python implements, where native code does not: where they are in the table of a platform.
 NATIVE_FIRST = (
     *("LoadedExecutable_Execute", "Client_BufferFromHostBuffer", "Buffer_ToHostBuffer", "Buffer_CopyRawToHost"),
     *("Buffer_CopyToDevice", "Buffer_CopyToMemory"),
 )
-PYTHON = {name: 64 + 8 * number for number, name in enumerate(NATIVE_FIRST)}
+PYTHON = {name: 8 * number for number, name in enumerate(NATIVE_FIRST)}
 # FORKED: this process is a child of the one that made the platform. STOPPED: the process ends. HANDLES counts what
 # native code has made. CALLING: how many callbacks run; RELEASING: how many that release memory, which nobody calls any
-# more after LEAVING. COPY is the plan of a copy. Behind it is the pool of memory: free ones, by size and start, oldest
-# first.
+# more after LEAVING. COPY is the plan of a copy. Behind it is the pool of the host's memory.
 FORKED, STOPPED, LEAVING, HANDLES, CALLING, RELEASING, COPY = 128, 132, 136, 192, 256, 264, 320
-ORDER = 520  # the lock under which jobs are put into queues, so that all queues have those of two calls in one order
-POOL_LOCK, POOL_COUNT, POOL_BYTES, POOL = 576, 584, 592, 608
-POOL_ENTRIES = 256
+ORDER = 568  # the lock under which jobs are put into queues, so that all queues have those of two calls in one order
+HOST_POOL = 576
 # Behind the pool is the table of layouts: what a layout of JAX's says of arrays in row-major order, for each rank.
-LAYOUTS = POOL + 16 * POOL_ENTRIES
+LAYOUTS = HOST_POOL + POOL_SIZE
 LAYOUT_BYTES = 32
 STATE_BYTES = LAYOUTS + LAYOUT_BYTES * (MOST_DIMENSIONS + 1)

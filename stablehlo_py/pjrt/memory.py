@@ -11,21 +11,21 @@ from stablehlo_py.codegen.builder import I32, I64, PTR, Value
 from stablehlo_py.pjrt.code import OBJECT, Native, closing, drop
 from stablehlo_py.pjrt.fields import (
     DIMENSIONS,
+    DRIVER,
+    DRIVER_POOL,
     FIELDS,
+    HOST_POOL,
     LEAVING,
     NEXT,
     OWN,
     POOL,
-    POOL_BYTES,
-    POOL_COUNT,
     POOL_ENTRIES,
-    POOL_LOCK,
     REFERENCES,
     RELEASING,
     STORAGE_BYTES,
 )
 from stablehlo_py.pjrt.layouts import descending
-from stablehlo_py.runtime.memory import HUGE_PAGE, KEPT_BYTES, SMALL
+from stablehlo_py.runtime.memory import HUGE_PAGE, SMALL
 
 _LINE, _PAGE = 64, 4096
 _MADV_HUGEPAGE = 14
@@ -35,7 +35,8 @@ _ENTRY = 16  # of the pool: size, start
 def functions(state: int) -> list[Native]:
     """Of storages and buffers."""
     return [
-        *(_pool_take(state), _pool_give(state), _storage_new(state), drop(state, "storage", _end_storage)),
+        *(_pool_take(state), _pool_free(state), _pool_give(state), _pool_empty(state)),
+        *(_storage_new(state), _storage_on(state), drop(state, "storage", _end_storage)),
         *(_storage_view(state), _release_view(state)),
         # From now on no owner of memory is told. When the interpreter is about to end.
         closing(state, "leave", LEAVING, RELEASING),
@@ -44,74 +45,110 @@ def functions(state: int) -> list[Native]:
     ]
 
 
-# --- the pool ---------------------------------------------------------------------------------------------------------
+# --- pools ------------------------------------------------------------------------------------------------------------
 
 
-def _entry(f: Native, number: Value) -> Value:
-    return f.at(f.cell(POOL), f.binary("shl", number, f.const(4)))
+def _part(f: Native, pool: Value, name: str) -> Value:
+    """Where a part of a pool is."""
+    return f.at(pool, POOL[name])
 
 
-def _remove(f: Native, number: Value, size: Value) -> None:
-    """An entry of the pool, whose later ones move down."""
-    left = f.binary("sub", f.load(I64, f.cell(POOL_COUNT)), f.const(1))
+def _entry(f: Native, pool: Value, number: Value) -> Value:
+    return f.at(_part(f, pool, "entries"), f.binary("shl", number, f.const(4)))
+
+
+def _remove(f: Native, pool: Value, number: Value, size: Value) -> None:
+    """An entry of a pool, whose later ones move down."""
+    count, bytes_ = _part(f, pool, "count"), _part(f, pool, "bytes")
+    left = f.binary("sub", f.load(I64, count), f.const(1))
     rest = f.binary("shl", f.binary("sub", left, number), f.const(4))
-    following = f.at(_entry(f, number), _ENTRY)
-    f.call("memmove", [_entry(f, number), following, rest], PTR, external=True)
-    f.store(left, f.cell(POOL_COUNT))
-    f.store(f.binary("sub", f.load(I64, f.cell(POOL_BYTES)), size), f.cell(POOL_BYTES))
+    entry = _entry(f, pool, number)
+    f.call("memmove", [entry, f.at(entry, _ENTRY), rest], PTR, external=True)
+    f.store(left, count)
+    f.store(f.binary("sub", f.load(I64, bytes_), size), bytes_)
 
 
 def _pool_take(state: int) -> Native:
-    """ptr pool_take(size): memory of exactly this size, that which was freed last; or null."""
-    f = Native("pool_take", state, [("size", I64)])
-    f.lock(f.cell(POOL_LOCK))
-    last = f.binary("sub", f.load(I64, f.cell(POOL_COUNT)), f.const(1))
+    """ptr pool_take(pool, size): memory of exactly this size, that which was freed last; or null."""
+    f = Native("pool_take", state, [("pool", PTR), ("size", I64)])
+    lock = _part(f, f.pool, "lock")
+    f.lock(lock)
+    last = f.binary("sub", f.load(I64, _part(f, f.pool, "count")), f.const(1))
 
     def another(number: Value) -> Value:
-        differs = f.cmp("ne", f.load(I64, _entry(f, number)), f.size)  # what lies before the first is ours, too
+        differs = f.cmp("ne", f.load(I64, _entry(f, f.pool, number)), f.size)  # what lies before the first is ours, too
         return f.both(f.cmp("sge", number, f.const(0)), differs)
 
     (number,) = f.while_([last], another, lambda number: [f.binary("sub", number, f.const(1))])
 
     def take() -> Value:
-        start = f.get(PTR, _entry(f, number), 8)
-        _remove(f, number, f.size)
+        start = f.get(PTR, _entry(f, f.pool, number), 8)
+        _remove(f, f.pool, number, f.size)
         return start
 
     (start,) = f.if_(f.cmp("sge", number, f.const(0)), take, f.null)
-    f.unlock(f.cell(POOL_LOCK))
+    f.unlock(lock)
     f.ret(start)
     return f
 
 
+def _pool_free(state: int) -> Native:
+    """void pool_free(pool, start): free memory that is not kept; Python does where that is a GPU's."""
+    f = Native("pool_free", state, [("pool", PTR), ("start", PTR)], None)
+    on_device = f.is_not_zero(f.load(I64, _part(f, f.pool, "on_device")))
+    f.if_(on_device, lambda: f.discard(f.start), lambda: f.free(f.start))
+    f.ret()
+    return f
+
+
 def _pool_give(state: int) -> Native:
-    """void pool_give(size, start): keep memory for `pool_take`, and free the oldest where that is too much."""
-    f = Native("pool_give", state, [("size", I64), ("start", PTR)], None)
-    f.lock(f.cell(POOL_LOCK))
+    """void pool_give(pool, size, start): keep memory for `pool_take`, and free the oldest where that is too much."""
+    f = Native("pool_give", state, [("pool", PTR), ("size", I64), ("start", PTR)], None)
+    lock, count, bytes_, limit = (_part(f, f.pool, name) for name in ("lock", "count", "bytes", "limit"))
+    f.lock(lock)
 
     def too_much() -> Value:
-        entries = f.load(I64, f.cell(POOL_COUNT))
-        bytes_ = f.binary("add", f.load(I64, f.cell(POOL_BYTES)), f.size)
+        entries = f.load(I64, count)
         full = f.cmp("eq", entries, f.const(POOL_ENTRIES))
-        return f.both(f.is_not_zero(entries), f.either(full, f.cmp("sgt", bytes_, f.const(KEPT_BYTES))))
+        large = f.cmp("sgt", f.binary("add", f.load(I64, bytes_), f.size), f.load(I64, limit))
+        return f.both(f.is_not_zero(entries), f.either(full, large))
 
     def free_oldest() -> list[Value]:
-        first = f.cell(POOL)
-        f.free(f.get(PTR, first, 8))
-        _remove(f, f.const(0), f.load(I64, first))
+        first = _entry(f, f.pool, f.const(0))
+        f.call("pool_free", [f.pool, f.get(PTR, first, 8)])
+        _remove(f, f.pool, f.const(0), f.load(I64, first))
         return []
 
     f.while_([], too_much, free_oldest)
 
     def keep() -> None:
-        entries = f.load(I64, f.cell(POOL_COUNT))
-        f.store(f.size, _entry(f, entries))
-        f.put(f.start, _entry(f, entries), 8)
-        f.store(f.binary("add", entries, f.const(1)), f.cell(POOL_COUNT))
-        f.store(f.binary("add", f.load(I64, f.cell(POOL_BYTES)), f.size), f.cell(POOL_BYTES))
+        entries = f.load(I64, count)
+        entry = _entry(f, f.pool, entries)
+        f.store(f.size, entry)
+        f.put(f.start, entry, 8)
+        f.store(f.binary("add", entries, f.const(1)), count)
+        f.store(f.binary("add", f.load(I64, bytes_), f.size), bytes_)
 
-    f.if_(f.cmp("sle", f.size, f.const(KEPT_BYTES)), keep, lambda: f.free(f.start))
-    f.unlock(f.cell(POOL_LOCK))
+    fits = f.cmp("sle", f.size, f.load(I64, limit))
+    f.if_(fits, keep, lambda: f.call("pool_free", [f.pool, f.start]))
+    f.unlock(lock)
+    f.ret()
+    return f
+
+
+def _pool_empty(state: int) -> Native:
+    """void pool_empty(pool): free all that it keeps."""
+    f = Native("pool_empty", state, [("pool", PTR)], None)
+    lock, count = _part(f, f.pool, "lock"), _part(f, f.pool, "count")
+    f.lock(lock)
+
+    def free(number: Value) -> None:
+        f.call("pool_free", [f.pool, f.get(PTR, _entry(f, f.pool, number), 8)])
+
+    f.loop(0, f.load(I64, count), 1, free)
+    f.store(f.const(0), count)
+    f.store(f.const(0), _part(f, f.pool, "bytes"))
+    f.unlock(lock)
     f.ret()
     return f
 
@@ -134,7 +171,7 @@ def _storage_new(state: int) -> Native:
 
     def large() -> list[Value]:
         size = _rounded(f, needed, _PAGE)
-        kept = f.call("pool_take", [size], PTR)
+        kept = f.call("pool_take", [f.cell(HOST_POOL), size], PTR)
 
         def fresh() -> Value:
             huge = f.cmp("sge", size, f.const(HUGE_PAGE // 2))
@@ -164,6 +201,20 @@ def _storage_new(state: int) -> Native:
     return f
 
 
+def _storage_on(state: int) -> Native:
+    """ptr storage_on(driver, size): memory of a GPU that was kept, of at least so many bytes, with one reference; or
+    null."""
+    f = Native("storage_on", state, [("driver", PTR), ("size", I64)])
+    granule = f.get(I64, f.driver, DRIVER["granule"])
+    least = f.select(f.is_zero(f.size), f.const(1), f.size)
+    more = f.binary("sub", f.binary("add", least, granule), f.const(1))
+    size = f.binary("and", more, f.binary("sub", f.const(0), granule))  # which is a power of two
+    storage = f.call("pool_take", [f.at(f.driver, DRIVER_POOL), size], PTR)
+    f.if_(f.no(f.is_null(storage)), lambda: f.put(f.const(1), storage, REFERENCES))
+    f.ret(storage)
+    return f
+
+
 def _storage_view(state: int) -> Native:
     """ptr storage_view(address, callback, argument): somebody else's memory, which is only read, with one reference.
     After the last one callback(address, argument) is called, if there is one."""
@@ -180,12 +231,13 @@ def _storage_view(state: int) -> Native:
 
 
 def _end_storage(f: Native, storage: Value) -> None:
-    """Memory that Python made, Python frees."""
+    """Memory that Python made, Python frees; a GPU's is kept for the next array: what is done with that happens behind
+    what was done with this one."""
     size, start = f.field(storage, "storage", "size"), f.field(storage, "storage", "start", PTR)
 
     def own() -> None:
         large = f.cmp("sge", size, f.const(SMALL))
-        f.if_(large, lambda: f.call("pool_give", [size, start]), lambda: f.free(start))
+        f.if_(large, lambda: f.call("pool_give", [f.cell(HOST_POOL), size, start]), lambda: f.free(start))
 
     def foreign() -> None:
         f.call("release_view", [storage])
@@ -195,8 +247,12 @@ def _end_storage(f: Native, storage: Value) -> None:
         f.count(-1)
         f.if_(f.is_null(start), foreign, own)
 
+    def of_python() -> None:
+        kept = f.no(f.is_null(start))
+        f.if_(kept, lambda: f.call("pool_give", [f.at(start, DRIVER_POOL), size, storage]), lambda: f.discard(storage))
+
     is_native = f.cmp("eq", f.get(I64, storage, NEXT), f.const(OWN))
-    f.if_(is_native, end, lambda: f.discard(storage))
+    f.if_(is_native, end, of_python)
 
 
 def _release_view(state: int) -> Native:

@@ -14,7 +14,7 @@ from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import baseline_target
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, ScalarType, Value
-from stablehlo_py.pjrt import events, execution, layouts, memory, processes, queue, transfers
+from stablehlo_py.pjrt import device_calls, donation, events, execution, layouts, memory, processes, queue, transfers
 from stablehlo_py.pjrt.code import OBJECT, Native
 from stablehlo_py.pjrt.fields import FREE, MISSING
 
@@ -99,7 +99,7 @@ def native_functions(state: int) -> tuple[NativeCode, list[str]]:
     functions += [_nothing(name, state) for name in (*_NOTHING, "nothing")]
     functions += [_destroy(name, state) for name in _DESTROYING]
     functions += [_get_executable(state), _missing(state), _on_device(state), _take(state), _release(state)]
-    for part in (memory, events, execution, layouts, processes, queue, transfers):
+    for part in (memory, events, execution, donation, device_calls, layouts, processes, queue, transfers):
         functions += part.functions(state)
     threads = pool.library_functions(baseline_target())
     code = NativeCode([compile_units([Unit.of(*functions, *threads)])])

@@ -16,6 +16,7 @@ import numpy as np
 from stablehlo_py.backends.base import Code, get_backend
 from stablehlo_py.errors import ArgumentError, UnsupportedError
 from stablehlo_py.pjrt.blocks import Blocks, Storage
+from stablehlo_py.pjrt.fields import NATIVE_FIRST
 from stablehlo_py.pjrt.signature import MEMORY_KINDS
 
 if TYPE_CHECKING:
@@ -30,11 +31,14 @@ class Place(ABC):
     Attributes:
         number: of the device, as its backend counts.
         is_native: whether native code may use the memory.
+        native_functions: those of the API that are native code's first.
+        queue: of the device, for native code.
         memory_kinds: of memory of the device, as JAX calls them; the first is the default.
         kind: what the device is called; attributes: what else is known of it.
     """
 
     is_native = False
+    native_functions: Sequence[str] = ("LoadedExecutable_Execute",)
     memory_kinds: Sequence[str] = MEMORY_KINDS[:1]
     kind: str
     attributes: Mapping[str, str | int]
@@ -42,6 +46,7 @@ class Place(ABC):
     def __init__(self, blocks: Blocks, number: int) -> None:
         self.blocks = blocks
         self.number = number
+        self.queue = blocks.queue()
 
     def drain(self, device: int) -> None:
         """Return when what native code has put into the queue of a device (its block) is done; only the host's does."""
@@ -50,6 +55,10 @@ class Place(ABC):
     @abstractmethod
     def load(self, program: CompiledProgram) -> Code:
         """The program, on this device. Raises LoadError, ResourceError."""
+
+    def driver(self, code: Code) -> int:
+        """The DRIVER (fields.py) of a program's device; 0: it runs on the host."""
+        return 0
 
     @abstractmethod
     def run(self, executable: Executable, inputs: Sequence[Storage], results: Sequence[Storage]) -> int:
@@ -106,6 +115,7 @@ class HostPlace(Place):
     """The processor, with the memory of the host."""
 
     is_native = True
+    native_functions = NATIVE_FIRST
     memory_kinds = MEMORY_KINDS
     kind = "cpu"
     attributes: Mapping[str, str | int] = {}

@@ -37,18 +37,21 @@ def plan_of(
     shapes: Sequence[Sequence[int]],
     memory: Memory,
     functions: NativeCode,
+    driver: int = 0,
 ) -> int:
-    """The address of the PLAN of a program, in `memory`; 0 where its calls are not native: it calls Python, runs not on
-    the host, or as processes that need more than to meet. Of results, `types`, `kinds` and `shapes` are the
-    element types and the kinds of memory, as numbers, and the shapes. `orders`: where the orders of the dimensions of
-    arguments and of results are; 0 for arguments that are row-major."""
+    """The address of the PLAN of a program, in `memory`; 0 where its calls are not native: it calls Python, or runs as
+    processes that need more than to meet, or on a GPU and not as `Asked` yet. `driver`: the DRIVER of that. Of results,
+    `types`, `kinds` and `shapes` are the element types and the kinds of memory, as numbers, and the shapes. `orders`:
+    where the orders of the dimensions of arguments and of results are; 0 for arguments that are row-major."""
     sizes = [_bytes(spec) for spec in program.inputs]
     results = [_bytes(spec) for spec in program.outputs]
     largest = max([program.arena_bytes, *results], default=0)
     grid = program.grid or GridPlan(1, 1)
     only_meets = not (grid.ports or grid.channels or grid.random_sites)
-    entry = code.entry if only_meets and program.dynamic is None and code.memory is None else None
-    if entry is None or entry.workspace_bytes is None or code.calls_python or largest > physical_memory():
+    if not only_meets or program.dynamic is not None:
+        return 0
+    here = _asked(code, driver) if driver else _entered(code, functions, program, largest)
+    if here is None:
         return 0
     donated = dict(program.donations)
     words = []
@@ -64,28 +67,49 @@ def plan_of(
         }
         words += [values[name] for name in RESULT]
     plan = {
-        "entry": entry.address,
-        "constants": entry.constants,
-        "workspace_bytes": entry.workspace_bytes,
+        "workspace_bytes": 0,
         "num_inputs": len(sizes),
         "num_outputs": len(results),
         "sizes": memory.numbers(sizes),
         "orders": memory.numbers(orders[0]),
         "results": memory.numbers(words),
-        "parallel_for": 0,
-        "parallel_context": 0,
         "interrupt": _never,
         "inline": int(not grid.barriers and _is_cheap(program, grid.processes * (sum(sizes) + sum(results)))),
         "donates": int(bool(donated)),
         "devices": grid.processes,
         "grid": _grid(grid, memory) if grid.communicates else 0,
         "sources": 1 << (2 * len(donated)).bit_length(),
-        **job_places(len(sizes), len(results), entry.workspace_bytes),
+        **here,
     }
-    if program.uses_pool and program.threads > 1 and grid.processes == 1:  # several are threads themselves
-        plan["parallel_for"] = functions.address("shlo_pool_try")
-        plan["parallel_context"] = _pool(program.threads).address
-    return memory.numbers([plan[name] for name in PLAN])
+    plan |= job_places(len(sizes), len(results), plan["workspace_bytes"])
+    return memory.numbers([plan.get(name, 0) for name in PLAN])
+
+
+def _entered(code: Code, functions: NativeCode, program: CompiledProgram, largest: int) -> dict[str, int] | None:
+    """What the plan of a program for the host has of its code; None: its calls are not native."""
+    entry = code.entry if code.memory is None else None
+    if entry is None or entry.workspace_bytes is None or code.calls_python or largest > physical_memory():
+        return None
+    here = {"entry": entry.address, "constants": entry.constants, "workspace_bytes": entry.workspace_bytes}
+    processes = 1 if program.grid is None else program.grid.processes
+    if program.uses_pool and program.threads > 1 and processes == 1:  # several are threads themselves
+        here["parallel_for"] = functions.address("shlo_pool_try")
+        here["parallel_context"] = _pool(program.threads).address
+    return here
+
+
+def _asked(code: Code, driver: int) -> dict[str, int] | None:
+    """That of a program for a GPU."""
+    asked = getattr(code, "asked", None)
+    if asked is None:
+        return None
+    return {
+        "entry": asked.entry,
+        "constants": asked.constants,
+        "arena": asked.workspace,
+        "stream": asked.stream,
+        "driver": driver,
+    }
 
 
 def _grid(grid: GridPlan, memory: Memory) -> int:

@@ -25,7 +25,7 @@ from stablehlo_py.pjrt.api import (
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, Blocks, PlatformError, calloc
 from stablehlo_py.pjrt.client import Client, item_sizes
 from stablehlo_py.pjrt.errors import error_of
-from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
+from stablehlo_py.pjrt.fields import PYTHON
 from stablehlo_py.pjrt.places import HostPlace, Place
 from stablehlo_py.pjrt.platforms import HOST, PLATFORMS
 from stablehlo_py.pjrt.versions import internals
@@ -72,7 +72,7 @@ def _platform(platform: str) -> Api:
     """A platform of this process: it is made once, and stays."""
     places = _places(platform)
     client = Client(platform, PLATFORMS[platform], places, _blocks())
-    is_native, code = places[0].is_native, client.blocks.code
+    code = client.blocks.code
     # In memory that outlives the interpreter, as the code does: JAX destroys arrays when it is gone.
     api = Api.from_address(calloc(ctypes.sizeof(Api)))
     api.struct_size, api.version_size, api.major, api.minor = Api.later.offset, 24, MAJOR, MINOR
@@ -84,13 +84,13 @@ def _platform(platform: str) -> Api:
             callback = _CALLBACK(_guarded(client, name, functions[name]))
             kept.append(callback)
             address = ctypes.cast(callback, ctypes.c_void_p).value
-            if is_native and name in NATIVE_FIRST:
-                ctypes.c_void_p.from_address(client.blocks.state + PYTHON[name]).value = address
+            if name in places[0].native_functions:
+                ctypes.c_void_p.from_address(client.python + PYTHON[name]).value = address
                 address = code.address(name)
             setattr(api, name, address)
         else:
             setattr(api, name, code.address(name if name in client.blocks.functions else "missing"))
-    if not is_native:
+    if not places[0].is_native:
         api.Buffer_IsOnCpu = code.address("on_device")
     for type_, extended in EXTENSIONS.items():
         extension = Extension.from_address(calloc(ctypes.sizeof(Extension)))

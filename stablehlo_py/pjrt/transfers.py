@@ -8,8 +8,8 @@ from collections.abc import Callable
 from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Value
 from stablehlo_py.pjrt.code import OBJECT, Native
 from stablehlo_py.pjrt.events import is_over
-from stablehlo_py.pjrt.execution import table
-from stablehlo_py.pjrt.fields import CALL, COPY, DONE, INPUTS, ITEM_SIZES, JOB, PLAN, PYTHON
+from stablehlo_py.pjrt.execution import in_python, table
+from stablehlo_py.pjrt.fields import CALL, COPY, DONE, INPUTS, ITEM_SIZES, JOB, PLAN
 from stablehlo_py.pjrt.layouts import is_row_major
 from stablehlo_py.runtime.entry import Call
 
@@ -64,7 +64,7 @@ def _copy(state: int) -> Native:
         plan = f.pointer(f.const(state + COPY))
         job = f.allocate(f.get(I64, plan, PLAN["job_bytes"]))
         f.put(plan, job, JOB["plan"])
-        for name in ("owner", "scratch", "failure", "grid"):
+        for name in ("owner", "scratch", "failure", "grid", "driver", "handle"):
             f.put(f.const(0), job, JOB[name])
         over = f.call("event_new", [f.const(2)], PTR)
         f.refer(event)
@@ -84,17 +84,13 @@ def _copy(state: int) -> Native:
     return f
 
 
-def _python(f: Native) -> Value:
-    """What Python's function of this name returns."""
-    return f.call_pointer(f.shared(PYTHON[f.name]), [f.args], PTR)
-
-
 def _held(f: Native, fits: Value, then: Callable[[Value], Value]) -> None:
     """Return then(storage) with the storage of the buffer, or, where something is unusual, what Python says."""
     buffer = f.get(PTR, f.args, OBJECT)
     usual = f.both(fits, f.no(f.is_forked()))
     (held,) = f.if_(usual, lambda: f.call("buffer_hold", [buffer], PTR), f.null)
-    (error,) = f.if_(f.is_null(held), lambda: _python(f), lambda: then(held))
+    device = f.field(buffer, "buffer", "device", PTR)
+    (error,) = f.if_(f.is_null(held), lambda: in_python(f, device), lambda: then(held))
     f.ret(error)
 
 
@@ -199,7 +195,8 @@ def _copied(f: Native, device: Value, memory: Value | None = None) -> Native:
             f.put(made, f.args, OBJECT + 16)
             return f.null()
 
-        return f.if_(f.is_null(made), lambda: _python(f), give)[0]
+        own = f.field(f.get(PTR, f.args, OBJECT), "buffer", "device", PTR)
+        return f.if_(f.is_null(made), lambda: in_python(f, own), give)[0]
 
     _held(f, f.const(True, I1), then)
     return f
@@ -261,6 +258,8 @@ def _from_host(state: int) -> Native:
     size, dense = f.loop(0, rank, 1, measure, [item, f.const(True, I1)])
     usual = f.both(f.is_null(f.get(PTR, f.args, _LAYOUT)), dense, f.is_not_zero(item), f.no(f.is_forked()))
 
+    own, memory = f.get(PTR, f.args, _DEVICE), f.get(PTR, f.args, _MEMORY)
+    (device,) = f.if_(f.is_null(memory), lambda: own, lambda: _device_of(f, memory))
     unchanged = f.cmp("eq", f.get(I32, f.args, _SEMANTICS), f.const(_IMMUTABLE_ZERO_COPY, I32))
     aligned = f.is_zero(f.binary("and", f.number(data), f.const(VIEW_ALIGNMENT - 1)))
     shared = f.both(unchanged, aligned, f.cmp("sge", size, f.const(_VIEWED_BYTES)))
@@ -282,8 +281,6 @@ def _from_host(state: int) -> Native:
         storage, done = f.if_(shared, view, copy)
 
         def enter() -> Value:
-            own, memory = f.get(PTR, f.args, _DEVICE), f.get(PTR, f.args, _MEMORY)
-            (device,) = f.if_(f.is_null(memory), lambda: own, lambda: _device_of(f, memory))
             buffer = f.call("buffer_new", [type_, rank, dims, size, device, storage, f.null()], PTR)
             asked = f.no(f.is_null(memory))
             f.if_(asked, lambda: f.set_field(f.number(memory), buffer, "buffer", "memory"))
@@ -291,7 +288,7 @@ def _from_host(state: int) -> Native:
             f.put(done, f.args, _DONE)
             return f.null()
 
-        return f.if_(f.is_null(storage), lambda: _python(f), enter)[0]
+        return f.if_(f.is_null(storage), lambda: in_python(f, device), enter)[0]
 
-    f.ret(f.if_(usual, make, lambda: _python(f))[0])
+    f.ret(f.if_(usual, make, lambda: in_python(f, device))[0])
     return f

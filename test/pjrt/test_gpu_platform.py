@@ -152,6 +152,30 @@ def test_work_and_transfers_are_asynchronous() -> None:
     )
 
 
+def test_calls_need_no_python() -> None:
+    run(
+        """
+        from stablehlo_py.pjrt.client import Client
+        calls, prepare = [], Client._prepare
+        Client._prepare = lambda *given: (calls.append(1), prepare(*given))[1]
+        add = jax.jit(lambda a, b: (a + b, a * 2))
+        step = jax.jit(lambda s: s + 1, donate_argnums=0)
+        x, s = jnp.arange(1000.0), jnp.zeros(1000)
+        for number in range(5):
+            y, z = add(x, x)
+            s = step(s)
+        calls.clear()
+        for number in range(20):
+            y, z = add(x, y)
+            s = step(s)
+        assert not calls
+        assert (np.asarray(y) == np.arange(1000) * 22).all() and (np.asarray(s) == 25).all()
+        kept = [add(x, x) for number in range(3)]  # takes memory that nobody has kept
+        assert calls and all((np.asarray(a) == np.asarray(b)).all() for a, b in kept)
+        """
+    )
+
+
 def test_many_calls_are_under_way() -> None:
     run(
         """

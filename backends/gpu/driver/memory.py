@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -28,15 +29,15 @@ STAGED_BYTES = 8 << 20
 class GpuAllocation:
     """A block of a device's memory (`runtime.buffer.Allocation`)."""
 
-    __slots__ = ("_memory", "_size", "address")
+    __slots__ = ("_memory", "address", "size")
 
     def __init__(self, memory: GpuMemory, address: int, size: int) -> None:
         self._memory = memory
-        self._size = size
+        self.size = size
         self.address = address
 
     def __del__(self) -> None:
-        self._memory.give_back(self.address, self._size)
+        self._memory.give_back(self.address, self.size)
 
 
 class GpuMemory(ABC):
@@ -48,6 +49,8 @@ class GpuMemory(ABC):
 
     Attributes:
         in_use: bytes that are allocated now; peak: at most, so far.
+        limit: as given.
+        keepers: methods of those who keep blocks for the next arrays themselves, which give them back.
     """
 
     name = "device"
@@ -56,7 +59,8 @@ class GpuMemory(ABC):
         self.device = queue.device
         self._queue = queue
         self._largest = largest
-        self._limit = limit
+        self.limit = limit
+        self.keepers: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._lock = threading.Lock()
         self._free: OrderedDict[int, list[int]] = OrderedDict()  # addresses by size, the sizes last used at the end
         self._kept = 0
@@ -125,6 +129,9 @@ class GpuMemory(ABC):
 
     def trim(self) -> None:
         """Free what is kept for the next arrays, now. Raises ResourceError."""
+        for keeper in self.keepers:
+            if (give_back := keeper()) is not None:
+                give_back()
         with self._lock:
             addresses = [address for addresses in self._free.values() for address in addresses]
             self._free.clear()
@@ -179,7 +186,7 @@ class GpuMemory(ABC):
         self._free.move_to_end(size)
         self._kept += size
         leaving = []
-        while self._kept > self._limit:
+        while self._kept > self.limit:
             oldest, addresses = next(iter(self._free.items()))
             leaving.append(addresses.pop())
             self._kept -= oldest

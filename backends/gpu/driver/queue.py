@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stablehlo_py.backends.gpu.driver.library import Library
+from stablehlo_py.backends.gpu.driver.lock import NativeLock
 from stablehlo_py.errors import LoadError
 from stablehlo_py.runtime.buffer import Event
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.driver.asking import Asking
 
 #: What every driver's structure for native code begins with: the first error, 0 as long as there is none; the number of
 #: the last kernel that was started, or could not be, plus 1; the handles of the kernels; the plans of products that a
@@ -21,6 +25,23 @@ COMMON = ("status", "started", "kernels", "plans", "next", "end", "graph", "host
 STATUS, STARTED, KERNELS, PLANS, NEXT, END, GRAPH, HOST = COMMON
 
 
+class QueueEvent(Event, Protocol):
+    """A place in the order of a queue."""
+
+    def release(self) -> int:
+        """The driver's handle, which is the caller's now."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What native code asks for a call of a program: its entry, and what that finds in `shlo_call`."""
+
+    entry: int
+    constants: int
+    workspace: int
+    stream: int
+
+
 class Queue(ABC):
     """A device's work in order: what is asked for begins when what was asked for before has ended. Thread-safe.
 
@@ -29,16 +50,17 @@ class Queue(ABC):
             what `native` gives.
         library: of the driver. device: the device's name, e.g. "opencl:0".
         is_lost: whether the device has said that it is not there any more, or what was made on it is not.
-        lock: held while a program asks for its work.
+        lock: held while a program asks for its work, by native code, too.
     """
 
     fields: ClassVar[tuple[str, ...]]
+    _asking: Asking | None = None
 
     def __init__(self, library: Library, device: str) -> None:
         self.library = library
         self.device = device
         self.is_lost = False
-        self.lock = threading.RLock()  # its holder may find out here that something failed
+        self.lock = NativeLock()  # its holder may find out here that something failed
 
     @property
     def current(self) -> AbstractContextManager[Any]:
@@ -54,6 +76,8 @@ class Queue(ABC):
         """
         if status:
             self.is_lost = self.is_lost or status in self.library.lost
+            if self.is_lost and self._asking is not None:
+                self._asking["lost"] = status
             raise self.library.failure(status, f"{what} on {self.device}")
 
     def refuse(self, status: int, refusals: Mapping[int, str]) -> None:
@@ -72,6 +96,18 @@ class Queue(ABC):
     @abstractmethod
     def last_event(self) -> Event | None:
         """An event behind all that programs have asked for. Raises as `check`."""
+
+    @property
+    def asking(self) -> Asking:
+        """How native code that is no program's asks for work. The structure stays."""
+        with self.lock:
+            if self._asking is None:
+                self._asking = self.make_asking()
+            return self._asking
+
+    @abstractmethod
+    def make_asking(self) -> Asking:
+        """That of this device."""
 
     @abstractmethod
     def native(self) -> Mapping[str, int]:

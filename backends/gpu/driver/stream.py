@@ -7,13 +7,16 @@ import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stablehlo_py.backends.gpu.driver.queue import COMMON, Queue
 from stablehlo_py.backends.gpu.driver.stream_library import NOT_FOUND, NOT_READY, StreamLibrary
 
+if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.driver.stream_asking import StreamAsking
+
 _NON_BLOCKING = 1  # *_STREAM_NON_BLOCKING: not ordered with the default stream
-_DISABLE_TIMING = 2  # *_EVENT_DISABLE_TIMING
+DISABLE_TIMING = 2  # *_EVENT_DISABLE_TIMING
 _SPARE_EVENTS = 64  # that are kept for the next calls
 
 
@@ -36,6 +39,7 @@ class Stream(Queue):
         *("stream", "launch", "copy", "synchronize", "change_launch", "change_copy"),
     )
     library: StreamLibrary
+    _asking: StreamAsking | None = None
     handle = place = 0
     _ended = 0  # the status of the fault
     _thread = _depth = 0  # the one that has entered it, and how often
@@ -47,8 +51,9 @@ class Stream(Queue):
     def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.library.is_inherited or at_exit():
             return
-        for event in self.spare_events if self.handle else ():
-            self.release("EventDestroy", event)
+        if self.handle:
+            for event in [*self.spare_events, *(self._asking.spares() if self._asking is not None else ())]:
+                self.release("EventDestroy", event)
         self.release("StreamDestroy", self.handle)
         self.abandon()
 
@@ -166,13 +171,18 @@ class StreamEvent:
         try:
             self.handle = stream.spare_events.pop()
         except IndexError:
-            self.handle = stream.made("EventCreate", _DISABLE_TIMING)
+            self.handle = stream.made("EventCreate", DISABLE_TIMING)
 
     def __del__(self) -> None:
         if self.handle and len(self._stream.spare_events) < _SPARE_EVENTS:
             self._stream.spare_events.append(self.handle)
         else:
             self._stream.release("EventDestroy", self.handle)
+
+    def release(self) -> int:
+        """The handle, which the caller owns now."""
+        handle, self.handle = self.handle, 0
+        return handle
 
     def is_ready(self) -> bool:
         """Whether what was before it has ended, be it with an error."""

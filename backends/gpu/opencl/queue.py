@@ -5,12 +5,15 @@ from __future__ import annotations
 import array
 import ctypes
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stablehlo_py.backends.gpu.driver.queue import COMMON, Queue
 from stablehlo_py.backends.gpu.opencl.library import OpenClLibrary
 
-_EXECUTION_STATUS = 0x11D3  # CL_EVENT_COMMAND_EXECUTION_STATUS: CL_COMPLETE is 0, errors are negative
+if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.driver.asking import Asking
+
+EXECUTION_STATUS = 0x11D3  # CL_EVENT_COMMANDEXECUTION_STATUS: CL_COMPLETE is 0, errors are negative
 
 
 class OpenClQueue(Queue):
@@ -95,6 +98,12 @@ class OpenClQueue(Queue):
     def abandon(self) -> None:
         """Nothing: contexts of OpenCL know nothing of each other."""
 
+    def make_asking(self) -> Asking:
+        """As `Queue.make_asking`."""
+        from stablehlo_py.backends.gpu.opencl.asking import OpenClAsking
+
+        return OpenClAsking(self)
+
     def native(self) -> dict[str, int]:
         """The queue, the place of the last event, functions."""
         address = self.library.address
@@ -125,6 +134,11 @@ class OpenClEvent:
     def __del__(self) -> None:
         self._queue.library.release("clReleaseEvent", self._handle)
 
+    def release(self) -> int:
+        """The handle, which the caller owns now."""
+        handle, self._handle = self._handle, 0
+        return handle
+
     def is_ready(self) -> bool:
         """Whether it has ended, be it with an error."""
         return self._status() <= 0
@@ -138,6 +152,6 @@ class OpenClEvent:
     def _status(self) -> int:
         status = ctypes.c_int32()
         self._queue.library.call(
-            "clGetEventInfo", self._handle, _EXECUTION_STATUS, ctypes.sizeof(status), ctypes.byref(status), None
+            "clGetEventInfo", self._handle, EXECUTION_STATUS, ctypes.sizeof(status), ctypes.byref(status), None
         )
         return status.value

@@ -46,7 +46,7 @@ def test_blocks_are_used_again(streams, pools) -> None:
     again = device.memory.allocate(X.nbytes - 100)
     allocated = streams.own("MemAllocFromPoolAsync" if pools else "MemAlloc")
     assert again.address == address and streams.calls(allocated) == 1
-    device.memory._limit = 0
+    device.memory.limit = 0
     del again
     # Of a pool it is freed behind the copy, else when that is done.
     assert ("blocks" in streams.live()) == bool(pools)

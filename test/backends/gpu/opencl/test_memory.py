@@ -95,7 +95,7 @@ def test_programs_run_between_copies(driver) -> None:
 def test_memory_goes_behind_the_work_that_uses_it(driver) -> None:
     """The driver counts what is used after its end."""
     device = driver.device()
-    device.memory._limit = 0
+    device.memory.limit = 0
     built, block = device.build(b"increment"), device.memory.allocate(X.nbytes)
     event = device.memory.write(X, block)
     launch(device, built, block, X.size)
@@ -122,7 +122,7 @@ def test_blocks_are_used_again(driver) -> None:
 def test_what_is_kept_is_bounded(driver) -> None:
     device = driver.device()
     memory = device.memory
-    memory._limit = 3 * GRANULE
+    memory.limit = 3 * GRANULE
     blocks = [memory.allocate(GRANULE), memory.allocate(GRANULE), memory.allocate(2 * GRANULE)]
     while blocks:
         del blocks[0]
@@ -135,7 +135,7 @@ def test_what_is_kept_is_bounded(driver) -> None:
 
 def test_the_size_that_was_used_longest_ago_makes_room(driver) -> None:
     memory = driver.device().memory
-    memory._limit = 4 * GRANULE
+    memory.limit = 4 * GRANULE
     first, second, other = memory.allocate(GRANULE), memory.allocate(GRANULE), memory.allocate(2 * GRANULE)
     del first
     del other
@@ -146,7 +146,7 @@ def test_the_size_that_was_used_longest_ago_makes_room(driver) -> None:
 
 def test_a_block_may_come_and_go_often(driver) -> None:
     memory = driver.device().memory
-    memory._limit = 2 * GRANULE
+    memory.limit = 2 * GRANULE
     for _ in range(10):
         memory.allocate(GRANULE)
     assert driver.calls("clSVMAlloc") == 1 and memory._kept == GRANULE
@@ -155,7 +155,7 @@ def test_a_block_may_come_and_go_often(driver) -> None:
 def test_a_queue_that_frees_nothing(driver) -> None:
     """Blocks are freed at once then, when it is done."""
     device = driver.device()
-    device.memory._limit = 0
+    device.memory.limit = 0
     block = device.memory.allocate(X.nbytes)
     event = device.memory.write(X, block)
     driver.fail("clEnqueueSVMFree", -5)

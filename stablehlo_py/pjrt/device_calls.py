@@ -1,0 +1,140 @@
+"""Calls and copies on GPUs: native code (code.py).
+
+A device of a driver does what it is asked for in order. So the calling thread asks for a call at once, under the lock
+of the device: what the program reads is written before, whoever writes it, and memory that is freed meanwhile is that
+of later results. The job then holds events alone, and goes to the queue of the device, whose thread waits for the
+driver and ends the event of the job, with the error of what it depends on, else with its own.
+
+A `DRIVER` (fields.py) is what native code knows of the device: the functions of backends/gpu/driver/asking.py.
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.codegen.builder import I32, I64, PTR, Value
+from stablehlo_py.pjrt.code import Native
+from stablehlo_py.pjrt.execution import EXECUTABLE, device_of, each, planned, table
+from stablehlo_py.pjrt.fields import DRIVER, JOB, LEAVING, MISSING, PLAN, RELEASING
+
+
+def functions(state: int) -> list[Native]:
+    """Of calls and copies on GPUs."""
+    return [
+        *(_ask(state), _let_go(state), _job_await(state), _first_error(state), _driver_error(state), _watch(state)),
+    ]
+
+
+def _lock(f: Native, driver: Value) -> None:
+    f.call("pthread_mutex_lock", [f.get(PTR, driver, DRIVER["lock"])], I32, external=True)
+
+
+def _unlock(f: Native, driver: Value) -> None:
+    f.call("pthread_mutex_unlock", [f.get(PTR, driver, DRIVER["lock"])], I32, external=True)
+
+
+def _ask(state: int) -> Native:
+    """ptr ask(args, job): ask the driver for a call, and let its thread end it. An error, or null."""
+    f = Native("ask", state, [("args", PTR), ("job", PTR)])
+    plan, driver = f.get(PTR, f.job, JOB["plan"]), f.get(PTR, f.job, JOB["driver"])
+    executable = f.get(PTR, f.args, EXECUTABLE)
+    queue = f.field(device_of(f, executable, 0), "device", "queue", PTR)
+    f.call("queue_room", [queue])
+    given, call, handle = f.get(PTR, driver, DRIVER["given"]), f.at(f.job, JOB["call"]), f.at(f.job, JOB["handle"])
+    _lock(f, driver)
+    status = f.call_pointer(
+        f.get(PTR, driver, DRIVER["ask"]), [given, planned(f, plan, "entry", PTR), call, handle], I64
+    )
+    (error,) = f.if_(f.is_zero(status), f.null, lambda: f.call("driver_error", [driver, executable, status], PTR))
+    _unlock(f, driver)
+
+    def fail() -> Value:
+        f.call("job_drop", [f.job])
+        return error
+
+    def go_on() -> Value:
+        f.call("hand_out", [f.args, f.job])
+        f.call("let_go", [f.job])
+        f.call("queue_push", [queue, f.job])
+        return f.null()
+
+    f.ret(f.if_(f.is_zero(status), go_on, fail)[0])
+    return f
+
+
+def _let_go(state: int) -> Native:
+    """void let_go(job): give back the memory of a job that the device was asked for."""
+    f = Native("let_go", state, [("job", PTR)], None)
+    plan = f.get(PTR, f.job, JOB["plan"])
+    for name, number in (("holds", "num_inputs"), ("made", "num_outputs")):
+        entries = table(f, f.job, plan, name)
+
+        def give_back(index: Value, entries: Value = entries) -> None:
+            f.call("storage_drop", [f.load(PTR, entries, index)])
+            f.store(f.null(), entries, index)
+
+        each(f, planned(f, plan, number), give_back)
+    f.ret()
+    return f
+
+
+def _job_await(state: int) -> Native:
+    """ptr job_await(job): wait until what the device was asked for is done; the error of what it depends on, else its
+    own, or null."""
+    f = Native("job_await", state, [("job", PTR)])
+    plan, driver = f.get(PTR, f.job, JOB["plan"]), f.get(PTR, f.job, JOB["driver"])
+    events = table(f, f.job, plan, "events")
+
+    def await_(index: Value, found: Value) -> list[Value]:
+        event = f.load(PTR, events, index)
+        (error,) = f.if_(f.is_null(event), f.null, lambda: f.call("event_await", [event], PTR))
+        return [f.call("first_error", [f.pointer(found), error], I64)]
+
+    (found,) = f.loop(0, planned(f, plan, "num_inputs"), 1, await_, [f.const(0)])
+    waiting = [f.get(PTR, driver, DRIVER["given"]), f.get(PTR, f.job, JOB["handle"])]
+    status = f.call_pointer(f.get(PTR, driver, DRIVER["wait"]), waiting, I64)
+    (own,) = f.if_(f.is_zero(status), f.null, lambda: f.call("driver_error", [driver, f.null(), status], PTR))
+    f.ret(f.pointer(f.call("first_error", [f.pointer(found), own], I64)))
+    return f
+
+
+def _first_error(state: int) -> Native:
+    """i64 first_error(a, b): the first of two errors that is one, and a reference to the other given back."""
+    f = Native("first_error", state, [("a", PTR), ("b", PTR)], I64)
+    f.ret_if(f.is_null(f.a), f.number(f.b))
+    f.if_(f.no(f.is_null(f.b)), lambda: f.call("error_drop", [f.b]))
+    f.ret(f.number(f.a))
+    return f
+
+
+def _driver_error(state: int) -> Native:
+    """ptr driver_error(driver, executable, status): the error of a status of the driver, which Python makes; of a call
+    of an executable, or of a command (null). Not when the interpreter ends, nor in a forked child."""
+    f = Native("driver_error", state, [("driver", PTR), ("executable", PTR), ("status", I64)])
+    f.atomic_add(f.cell(RELEASING), f.const(1))
+    over = f.either(f.is_not_zero(f.atomic_load(I32, f.cell(LEAVING))), f.is_forked())
+
+    def missing() -> Value:
+        error = f.shared(MISSING)
+        f.refer(error)
+        return error
+
+    def ask() -> Value:
+        return f.call_pointer(f.get(PTR, f.driver, DRIVER["failed"]), [f.executable, f.status], PTR)
+
+    (error,) = f.if_(over, missing, ask)
+    f.atomic_add(f.cell(RELEASING), f.const(-1))
+    f.ret(error)
+    return f
+
+
+def _watch(state: int) -> Native:
+    """ptr watch(driver, plan, handle): a job for what Python has asked the driver for, without memory and events
+    by now (`Blocks.watch`)."""
+    f = Native("watch", state, [("driver", PTR), ("plan", PTR), ("handle", PTR)])
+    job = f.call("job_new", [f.plan, f.const(0)], PTR)
+    f.put(f.driver, job, JOB["driver"])
+    f.put(f.handle, job, JOB["handle"])
+    holds = table(f, job, f.plan, "holds")
+    f.set_memory(holds, 0, f.binary("sub", f.get(I64, f.plan, PLAN["job_bytes"]), f.get(I64, f.plan, PLAN["holds"])))
+    f.put(f.call("event_new", [f.const(2)], PTR), job, JOB["event"])
+    f.ret(job)
+    return f
