@@ -87,6 +87,15 @@ def leaves_open(text: str) -> bool:
     return not text or (sharding is not None and not sharding.is_split and any(sharding.open) and all(sharding.open))
 
 
+def single_device(text: str, meshes: Mapping[str, str]) -> int | None:
+    """The device of a sharding that names one, and no axes; else None."""
+    sharding = read_sharding(text)
+    if sharding is None:
+        return None
+    mesh = read_mesh(sharding.mesh, meshes)
+    return mesh.devices[0] if not mesh.sizes and mesh.devices is not None and len(mesh.devices) == 1 else None
+
+
 def read_mesh(mesh: str, meshes: Mapping[str, str]) -> Mesh:
     """The mesh that a sharding names, or holds."""
     text = meshes.get(mesh[1:].strip('"'), "") if mesh.startswith("@") else mesh

@@ -24,6 +24,7 @@ from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import meshes_of, shardings_of_values
 from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.frontend.one_device import call_on_one_device
 from stablehlo_py.frontend.placement import Placement, UnknownSharding, placement_of, replicated
 from stablehlo_py.frontend.shards import TO_FULL, TO_SHARD, expand, marked
 from stablehlo_py.mlir import ir
@@ -51,6 +52,7 @@ def partition(module: ir.Module) -> Partitioned:
     partitions = attributes[PARTITIONS].value if PARTITIONS in attributes else 1
     with module.context, ir.Location.unknown():
         inline_calls(module, lambda op: op.name != "func.call")
+        call_on_one_device(module, partitions)
         main = main_function(module).operation
         block = main.regions[0].blocks[0]
         last = terminator(block)

@@ -9,15 +9,15 @@ of a GPU's platform are the processor's, where the process has a platform for th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.handlers import Handler, bind_here
+from stablehlo_py.pjrt.call_buffers import ExecutionContext, buffers_of
 from stablehlo_py.pjrt.platforms import HOST
 from stablehlo_py.pjrt.versions import internals
 from stablehlo_py.runtime.callbacks import python_handler
@@ -37,6 +37,8 @@ def register(platform: str, backend: str) -> None:
         _jax.debug_print_p: lower.debug_print,
         _jax.check_p: lower.check,
     }
+    if platform == HOST:  # of a GPU such functions expect its memory
+        rules[_jax.buffer_callback_p] = lower.buffer_callback
     for primitive, rule in rules.items():
         # Not cacheable: a function that JAX keeps for other modules would outlive the targets of its calls.
         _jax.register_lowering(primitive, rule, platform, cacheable=False)
@@ -86,15 +88,6 @@ class _Lowering:
         self, context: Any, *operands: Any, callback: Any, sharding: Any, ordered: bool, **_: Any
     ) -> Sequence[Any]:
         """jax.experimental.io_callback."""
-        axes = context.module_context.axis_context
-        if isinstance(axes, _jax.ShardingContext) and axes.num_devices > 1:
-            # Each device computes the whole program (frontend/partition.py), so each would call the function.
-            raise UnsupportedError(
-                f"each of the {axes.num_devices} devices of the program would call the function",
-                location=_jax.summarize(_jax.SourceInfo(context.traceback, context.name_stack)) or None,
-                op="jax.io_callback",
-                remedy="call it in jax.shard_map, on each of them with its part",
-            )
         effect = _jax._OrderedIOEffect if ordered else None
         return self._call(context, callback, "jax.io_callback", operands, effect=effect, sharding=sharding)
 
@@ -125,6 +118,28 @@ class _Lowering:
             raise _jax.functionalization_error
         return self._call(context, partial(_jax.python_err, err_tree), "checkify.check", operands)
 
+    def buffer_callback(
+        self,
+        context: Any,
+        *operands: Any,
+        callback: Callable[..., object],
+        in_tree: Any,
+        out_tree: Any,
+        has_side_effect: bool,
+        input_output_aliases: Sequence[tuple[int, int]],
+        **_: Any,
+    ) -> Sequence[Any]:
+        """jax.experimental.buffer_callback."""
+
+        def handle(address: int) -> None:
+            given, out = buffers_of(address)
+            arguments, named = in_tree.unflatten(given)
+            if callback(ExecutionContext(), out_tree.unflatten(out), *arguments, **named) is not None:
+                raise ValueError("buffer_callback callback must not return any values.")
+
+        aliases = dict(input_output_aliases)
+        return self._bound(context, handle, "jax.buffer_callback", operands, pure=not has_side_effect, aliases=aliases)
+
     def _call(
         self,
         context: Any,
@@ -137,13 +152,31 @@ class _Lowering:
         sharding: Any = None,
     ) -> Sequence[Any]:
         """The results of a call of `function(*arrays)`, those of the context; `effect` is what orders it."""
+        expected = [(each.shape, each.dtype) for each in context.avals_out]
+        called = partial(_called, self._platform, function, what, expected)
+        handle = python_handler(partial(_behind_token, called) if effect else called)
+        return self._bound(context, handle, what, operands, effect=effect, pure=pure, sharding=sharding)
+
+    def _bound(
+        self,
+        context: Any,
+        handle: Callable[[int], None],
+        what: str,
+        operands: Sequence[Any],
+        *,
+        effect: Any = None,
+        pure: bool = False,
+        sharding: Any = None,
+        aliases: Mapping[int, int] | None = None,
+    ) -> Sequence[Any]:
+        """The results of a call of what takes the address of a call's structure. `aliases` are numbers of operands, and
+        of the results that take their memory."""
         module, results = context.module_context, list(context.avals_out)
-        called = partial(_called, self._platform, function, what, [(each.shape, each.dtype) for each in results])
-        handler = Handler(None, python_handler(partial(_behind_token, called) if effect else called))
+        handler = Handler(None, handle)
         module.add_keepalive(handler)
-        module.add_host_callback(called)  # JAX writes no program that has one to its cache
+        module.add_host_callback(handle)  # JAX writes no program that has one to its cache
         target = bind_here(self._backend, what, handler)
-        call = _jax.build_ffi_lowering_function(target, has_side_effect=not pure)
+        call = _jax.build_ffi_lowering_function(target, has_side_effect=not pure, operand_output_aliases=aliases or {})
         if effect:
             token = _jax.abstract_token
             in_order = context.replace(avals_in=[token, *context.avals_in], avals_out=[token, *results])

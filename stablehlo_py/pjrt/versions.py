@@ -20,6 +20,7 @@ INTERNALS = {
     # Modules whose functions are replaced (patches.py).
     "jax._src": "compilation_cache dlpack",
     "jax._src.array": "ArrayImpl",
+    "jax._src.buffer_callback": "buffer_callback_p",
     "jax._src.callback": "io_callback_p pure_callback_p _OrderedIOEffect _callback_op_sharding",
     "jax._src.checkify": "check_p functionalization_error python_err",
     "jax._src.config": "xla_runtime_errors",
@@ -36,8 +37,7 @@ INTERNALS = {
     "jax._src.lax.lax": "_array_copy",
     "jax._src.lax.control_flow.conditionals": "cond_p platform_index_p",
     "jax._src.mesh": "empty_abstract_mesh empty_concrete_mesh use_abstract_mesh",
-    "jax._src.sharding_impls": "SPMDAxisContext SdyArray SdyArrayList ShardingContext _internal_use_concrete_mesh",
-    "jax._src.source_info_util": "SourceInfo summarize",
+    "jax._src.sharding_impls": "SPMDAxisContext SdyArray SdyArrayList _internal_use_concrete_mesh",
     "jax._src.typing": "DLDeviceType",
     "jax._src.xla_bridge": "backends register_backend_factory register_plugin _backend_factories "
     "_nonexperimental_plugins",

@@ -75,9 +75,9 @@ def python_handler(function: Callable[..., Any]) -> Callable[[int], None]:
 
     def handle(address: int) -> None:
         call = Call.from_address(address)
-        operands = [_array(call.operands[number]).copy(order="K") for number in range(call.num_operands)]
+        operands, results = arrays_of(call)
+        operands = [operand.copy(order="K") for operand in operands]
         attributes = dict(map(_attribute, call.attributes[: call.num_attributes]))
-        results = [_array(call.results[number]) for number in range(call.num_results)]
         _store(function(*operands, **attributes), results)
 
     return handle
@@ -111,6 +111,13 @@ def _description(exception: Exception) -> str:
     except Exception as error:
         text = f"(a message that cannot be had: {type(error).__name__})"
     return f"{type(exception).__name__}: {text}"[:MESSAGE_BYTES]
+
+
+def arrays_of(call: Call) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The memory of operands, which must not be written, and of results. It is the program's, as long as the call."""
+    return [_array(each) for each in call.operands[: call.num_operands]], [
+        _array(each) for each in call.results[: call.num_results]
+    ]
 
 
 def _array(buffer: _Buffer) -> np.ndarray:

@@ -284,14 +284,80 @@ def test_on_several_devices_each_calls_the_function() -> None:
         assert doubled.tolist() == [0, 2, 4, 6]
         jax.effects_barrier()
         assert sorted(seen) == [[0, 1], [2, 3]], seen
-        from stablehlo_py.errors import UnsupportedError
-        try:
-            jax.jit(lambda v: io_callback(print, None, v))(x)
-        except UnsupportedError as error:
-            assert error.op == "jax.io_callback" and "shard_map" in error.remedy and "<lambda>" in error.location
-        else:
-            raise AssertionError("two devices called it")
         """,
         HEAD,
         SHLO_NUM_DEVICES="2",
+    )
+
+
+def test_outside_of_shard_map_one_device_calls_the_function() -> None:
+    script(
+        """
+        from jax.sharding import PartitionSpec as P
+        seen, shape = [], jax.ShapeDtypeStruct((4,), np.complex64)
+        mesh = jax.make_mesh((2,), ("d",))
+        x = jax.device_put(jnp.arange(4.0), jax.NamedSharding(mesh, P("d")))
+        def noted(w):
+            seen.append(np.asarray(w).tolist())
+            return np.asarray(w) * 2 - 0j
+        def program(v):
+            jax.debug.callback(lambda w: seen.append("once"), v)
+            step = lambda n, c: c + io_callback(noted, shape, c, ordered=True).real
+            return jax.lax.fori_loop(0, 3, step, v), jax.pure_callback(lambda w: w[::-1], v, v)
+        there = jax.sharding.SingleDeviceSharding(jax.devices()[1])
+        for _ in range(2):
+            grown, turned = jax.jit(program)(x)
+            assert grown.tolist() == [0, 27, 54, 81] and turned.tolist() == [3, 2, 1, 0]
+            jax.effects_barrier()
+            assert seen.count("once") == 1, seen
+            seen.remove("once")
+            assert seen == [[0, 1, 2, 3], [0, 3, 6, 9], [0, 9, 18, 27]], seen
+            seen.clear()
+        on_second = jax.jit(lambda v: io_callback(noted, shape, v, sharding=there))(x)
+        assert (on_second == 2 * x).all() and seen == [[0, 1, 2, 3]]
+        def failing(w):
+            raise ValueError("it failed")
+        try:
+            jax.block_until_ready(jax.jit(lambda v: io_callback(failing, v, v))(x))
+        except jax.errors.JaxRuntimeError as error:
+            assert "it failed" in str(error)
+        else:
+            raise AssertionError("nobody called it")
+        """,
+        HEAD,
+        SHLO_NUM_DEVICES="2",
+    )
+
+
+def test_functions_that_get_memory() -> None:
+    script(
+        """
+        from jax.experimental.buffer_callback import ExecutionStage, buffer_callback
+        x, seen = jnp.arange(6.0).reshape(2, 3), []
+        def double(context, out, tree, offset):
+            given = np.asarray(tree["x"])
+            assert not given.flags.writeable and not tree["x"].writeable and out[0].writeable
+            assert (out[0].shape, out[0].dtype, out[0].ndim) == ((2, 3), np.dtype("f4"), 2)
+            assert context.stage == ExecutionStage.EXECUTE
+            try:
+                context.stream
+            except jax.errors.JaxRuntimeError as error:
+                assert "GPU context is not available" in str(error)
+            assert (np.from_dlpack(tree["x"]) == given).all()
+            np.asarray(out[0])[...] = given * 2 + np.asarray(offset)
+        call = buffer_callback(double, [x])
+        assert (jax.jit(lambda v: call({"x": v}, offset=jnp.float32(1)))(x)[0] == 2 * x + 1).all()
+        def in_place(context, out, given):
+            seen.append(np.asarray(out).ctypes.data == np.asarray(given).ctypes.data)
+            np.asarray(out)[...] += 1
+        assert (jax.jit(buffer_callback(in_place, x, input_output_aliases={0: 0}))(x) == x + 1).all() and seen == [True]
+        assert x[0, 1] == 1
+        try:
+            jax.block_until_ready(jax.jit(buffer_callback(lambda *_: 1, x))(x))
+        except jax.errors.JaxRuntimeError as error:
+            assert "must not return any values" in str(error)
+        else:
+            raise AssertionError("it returned a value")
+        """,
+        HEAD,
     )
