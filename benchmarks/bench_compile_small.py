@@ -30,7 +30,7 @@ from stablehlo_py import api, compiler
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.backends.cpu import objects
 from stablehlo_py.backends.cpu.backend import CpuBackend
-from stablehlo_py.backends.cpu.light_objects import known_object_of, object_of
+from stablehlo_py.backends.cpu.light_objects import BEST, known_object_of, object_of
 from stablehlo_py.backends.cpu.objects import ObjectCompiler
 from stablehlo_py.backends.cpu.signature import SYMBOL
 from stablehlo_py.mlir import ir, stablehlo
@@ -136,9 +136,9 @@ def ours(program: bytes) -> object:
     return get_backend(made.backend).load(made)
 
 
-def made_of(text: str, context: ir.Context) -> bytes:
+def made_of(text: str, context: ir.Context, level: int = BEST) -> bytes:
     """An object file of kernels, as of ones that were never compiled before; that of entries where it is known."""
-    return (object_of if SYMBOL in text else known_object_of)(text, context)
+    return (object_of if SYMBOL in text else known_object_of)(text, context, level)
 
 
 def xlas(module: Any) -> object:

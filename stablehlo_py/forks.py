@@ -31,23 +31,26 @@ class _Gate:
 
     def enter(self) -> None:
         me = threading.get_ident()
+        if me in self._working:
+            self._working[me] += 1  # without the lock: no other thread changes this one's depth, or looks at it
+            return
         with self._changed:
-            if me not in self._working:
-                if self._orphan:
-                    raise ResourceError(
-                        "this process was forked while another thread compiled, and has inherited its locks",
-                        remedy="start processes by 'spawn' or 'forkserver', or before other threads compile",
-                    )
-                self._changed.wait_for(lambda: not self._forking)
-            self._working[me] = self._working.get(me, 0) + 1
+            if self._orphan:
+                raise ResourceError(
+                    "this process was forked while another thread compiled, and has inherited its locks",
+                    remedy="start processes by 'spawn' or 'forkserver', or before other threads compile",
+                )
+            self._changed.wait_for(lambda: not self._forking)
+            self._working[me] = 1
 
     def leave(self) -> None:
         me = threading.get_ident()
-        with self._changed:
+        if self._working[me] > 1:
             self._working[me] -= 1
-            if not self._working[me]:
-                del self._working[me]
-                self._changed.notify_all()
+            return
+        with self._changed:
+            del self._working[me]
+            self._changed.notify_all()
 
     def stand_still(self) -> None:
         me = threading.get_ident()

@@ -8,12 +8,12 @@ stop. Other threads fork while it is at one (stablehlo_py/forks.py).
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal's own getsignal takes 20 times as long: it makes enumerators
 import functools
 import signal
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -28,7 +28,7 @@ class _Notes:
     def __init__(self) -> None:
         self.before: dict[int, Any] = {}
         for number in _SIGNALS:
-            handler: Any = signal.getsignal(number)
+            handler: Any = _signal.getsignal(number)
             if callable(handler):
                 self.before[number] = handler
         self._came: list[int] = []
@@ -61,37 +61,50 @@ class _Notes:
 _notes: _Notes | None = None  # of the main thread
 
 
-@contextmanager
-def deferred() -> Iterator[None]:
+class deferred(ContextDecorator):
     """Inside, signals that have a handler in Python take effect at the next `checkpoint`, else at the end: as that
-    handler answers them, SIGINT's by KeyboardInterrupt as a rule. Also a decorator.
+    handler answers them, SIGINT's by KeyboardInterrupt as a rule. A context manager, also a decorator.
 
     Signals reach Python's main thread only: in others, and inside another `deferred`, they need no notes.
 
     Raises:
         ResourceError: this process was forked while another thread compiled, and has inherited locks.
     """
-    global _notes
-    if threading.current_thread() is not threading.main_thread() or _notes is not None:
-        forks.enter()
+
+    __slots__ = ("_own",)
+
+    def __init__(self) -> None:
+        self._own: _Notes | None = None  # of the outermost one
+
+    def _recreate_cm(self) -> deferred:
+        return deferred()  # for each call of a decorated function
+
+    def __enter__(self) -> None:
+        global _notes
+        if _notes is not None or threading.current_thread() is not threading.main_thread():
+            forks.enter()
+            return
+        self._own = _Notes()
         try:
-            yield
-        finally:
-            forks.leave()
-        return
-    notes = _Notes()
-    try:
-        notes.begin()
-        _notes = notes
-        forks.enter()
+            self._own.begin()
+            _notes = self._own
+            forks.enter()
+        except BaseException:
+            self._end()
+            raise
+
+    def __exit__(self, *_: object) -> None:
         try:
-            yield
-        finally:
             forks.leave()
-    finally:
-        _notes = None
-        notes.end()
-        notes.answer()  # whatever else went wrong: a child process may have got the signal too, and died of it
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        global _notes
+        if self._own is not None:
+            _notes = None
+            self._own.end()
+            self._own.answer()  # whatever else went wrong: a child process may have got the signal too, and died of it
 
 
 def checkpoint() -> None:

@@ -18,6 +18,7 @@ from stablehlo_py.backends.cpu import helpers
 from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.light_objects import BEST, QUICK
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.program import CpuProgram
 from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
@@ -124,8 +125,9 @@ def _finished(compiler: ObjectCompiler, code: Generated, data: bytes) -> list[by
         return compiler.finish()
     # Kernels serve other programs, too: they are compiled with a signature that is none. Not by `add`, by which they
     # might be small no more.
-    kernels, entries = compiler.finish_light(code.entries, Unit((), global_of(b"\xff" * len(data))))
-    return [stamped(kernels, data), entries]
+    level = QUICK if code.program.is_quick else BEST
+    kernels, entries = compiler.finish_light(code.entries, Unit((), global_of(b"\xff" * len(data))), level=level)
+    return [entries, stamped(kernels, data)]
 
 
 def _kernels(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,12 +30,46 @@ SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
 RELOCATION = np.dtype([("place", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+
+
+class Section(NamedTuple):
+    """A record of `SECTION` as numbers of Python: those of NumPy take longer than a small file is worth."""
+
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    width: int
+
+
+class Symbol(NamedTuple):
+    """The same of `SYMBOL`."""
+
+    name: int
+    info: int
+    other: int
+    section: int
+    value: int
+    size: int
+
+    @property
+    def is_exchanged(self) -> bool:
+        """Whether its file defines it for others, or others for it."""
+        return self.info >> 4 != LOCAL
+
+
 _MAGIC, _RELOCATABLE = b"\x7fELF\x02\x01", 1  # 64 bits, little-endian; ET_REL
 CONTENT, SYMBOLS, RELOCATIONS, NOTES = 1, 2, 4, 7  # SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOTE
 WRITE, ALLOCATE, EXECUTE = 1, 2, 4  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR
 UNDEFINED, RESERVED = 0, 0xFF00  # SHN_UNDEF, SHN_LORESERVE
 LOCAL = 0  # STB_LOCAL
 _FRAMES = ".eh_frame"
+_TOO_EARLY = "is damaged: an object file ends too early"
 
 
 def damaged(reason: str) -> LoadError:
@@ -62,7 +97,7 @@ class ObjectFile:
 
     def _records(self, kind: np.dtype, offset: int, count: int) -> np.ndarray:
         if offset + count * kind.itemsize > len(self._content):
-            raise damaged("is damaged: an object file ends too early")
+            raise damaged(_TOO_EARLY)
         return np.frombuffer(self._content, kind, count, offset)
 
     @property
@@ -70,50 +105,58 @@ class ObjectFile:
         """The number of its processor in ELF."""
         return int(self.header["machine"])
 
+    @cached_property
+    def rows(self) -> list[Section]:
+        """The records of the sections."""
+        return [Section(*row) for row in self.sections.tolist()]
+
     def data(self, number: int) -> memoryview:
         """The content of a section."""
-        section = self.sections[number]
-        records = self._records(np.dtype("u1"), int(section["offset"]), int(section["size"]))
-        return memoryview(records)  # type: ignore[arg-type]
+        begin, end = self.rows[number].offset, self.rows[number].offset + self.rows[number].size
+        if end > len(self._content):
+            raise damaged(_TOO_EARLY)
+        return memoryview(self._content)[begin:end]
 
-    def _text(self, table: int, place: int) -> str:
-        begin = int(self.sections[table]["offset"]) + place
-        return self._content[begin : self._content.index(b"\0", begin)].decode()
+    def _texts(self, table: int, places: Iterable[int]) -> list[str]:
+        content, begin = self._content, self.rows[table].offset
+        return [content[begin + place : content.index(b"\0", begin + place)].decode() for place in places]
 
     @cached_property
     def names(self) -> list[str]:
         """Of the sections."""
-        return [self._text(int(self.header["names"]), int(place)) for place in self.sections["name"]]
+        return self._texts(int(self.header["names"]), (row.name for row in self.rows))
 
     def table(self, number: int, kind: np.dtype) -> np.ndarray:
         """The records of a section."""
-        section = self.sections[number]
-        return self._records(kind, int(section["offset"]), int(section["size"]) // kind.itemsize)
+        return self._records(kind, self.rows[number].offset, self.rows[number].size // kind.itemsize)
 
     def numbers(self, kind: int) -> list[int]:
         """The sections of one type."""
-        return [int(number) for number in np.flatnonzero(self.sections["type"] == kind)]
+        return [number for number, row in enumerate(self.rows) if row.type == kind]
 
     @cached_property
     def symbols(self) -> tuple[np.ndarray, list[str]]:
         """All symbols, and their names."""
         for number in self.numbers(SYMBOLS):
-            records, texts = self.table(number, SYMBOL), int(self.sections[number]["link"])
-            return records, [self._text(texts, int(place)) for place in records["name"]]
+            records = self.table(number, SYMBOL)
+            return records, self._texts(self.rows[number].link, records["name"].tolist())
         return np.empty(0, SYMBOL), []
+
+    @cached_property
+    def symbol_rows(self) -> list[Symbol]:
+        """The records of all symbols."""
+        return [Symbol(*row) for row in self.symbols[0].tolist()]
 
     @cached_property
     def exchanged(self) -> list[int]:
         """The numbers of symbols that it defines for others, or others for it."""
-        records, _ = self.symbols
-        return np.flatnonzero(records["info"] >> 4 != LOCAL).tolist()
+        return [number for number, row in enumerate(self.symbol_rows) if row.is_exchanged]
 
     def placed(self) -> Iterator[tuple[int, bool]]:
         """The sections that code needs while it runs, each with whether it is code."""
-        for number, (section, name) in enumerate(zip(self.sections, self.names, strict=True)):
-            flags = int(section["flags"])
-            if not flags & ALLOCATE or name == _FRAMES or section["type"] == NOTES or not section["size"]:
+        for number, (row, name) in enumerate(zip(self.rows, self.names, strict=True)):
+            if not row.flags & ALLOCATE or name == _FRAMES or row.type == NOTES or not row.size:
                 continue
-            if section["type"] != CONTENT or flags & WRITE:
+            if row.type != CONTENT or row.flags & WRITE:
                 raise damaged(f"has a section {name}, which is not only read")
-            yield number, bool(flags & EXECUTE)
+            yield number, bool(row.flags & EXECUTE)

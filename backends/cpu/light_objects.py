@@ -4,6 +4,8 @@ the calling thread.
 The ExecutionEngine (objects.py) takes 4 ms for a program of nothing, since it makes a JIT and ends it, whose own
 functions it compiles. But llvmlite's LLVM is older: the results are the same, and here and there code has some
 instructions more. And it lets one thread work at a time.
+
+What runs for some nanoseconds only is compiled without optimization (`QUICK`), in half the time.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ from stablehlo_py.mlir import capi, ir
 if TYPE_CHECKING:
     import llvmlite.binding
 
-# Of the mid-end nothing is asked, as by the ExecutionEngine; of instruction selection and register allocation the best.
-_CODE_GENERATION = 3
+# Levels of instruction selection and register allocation; of the mid-end nothing is asked, as by the ExecutionEngine.
+# QUICK has the selector and the allocator that go through a function once.
+QUICK, BEST = 0, 3
 
 
 @deferred()
-def object_of(text: str, context: ir.Context) -> bytes:
+def object_of(text: str, context: ir.Context, level: int = BEST) -> bytes:
     """An object file from functions and tables in llvm-dialect text, which is read in a context that no other thread
     uses.
 
@@ -42,28 +45,29 @@ def object_of(text: str, context: ir.Context) -> bytes:
         llvm_ir = api.translate_to_llvm_ir(api.module_operation(module))
     finally:
         api.module_destroy(module)
-    return _emitted(for_older_llvm(llvm_ir))
+    return _emitted(for_older_llvm(llvm_ir), level)
 
 
-def known_object_of(text: str, context: ir.Context) -> bytes:
+def known_object_of(text: str, context: ir.Context, level: int = BEST) -> bytes:
     """The same, made once for equal texts, as long as they are known. Thread-safe."""
     global _known_size
+    key = text, level
     with _lock:
-        made = _known.get(text)
+        made = _known.get(key)
     if made is None:
-        made = object_of(text, context)
+        made = object_of(text, context, level)
     with _lock:
-        if _known.pop(text, None) is None:
+        if _known.pop(key, None) is None:
             _known_size += len(text) + len(made)
-        _known[text] = made  # the one used last is the last
+        _known[key] = made  # the one used last is the last
         while _known_size > _MOST_KNOWN:
             oldest = next(iter(_known))
-            _known_size -= len(oldest) + len(_known.pop(oldest))
+            _known_size -= len(oldest[0]) + len(_known.pop(oldest))
     return made
 
 
 _lock = forks.Lock()
-_known: dict[str, bytes] = {}
+_known: dict[tuple[str, int], bytes] = {}  # by text and level
 _known_size = 0
 _MOST_KNOWN = 4 << 20  # bytes; a program of one operation takes 5 KB, with its text
 
@@ -82,10 +86,10 @@ def does_not_parse(text: str) -> InternalError:
     )
 
 
-def _emitted(llvm_ir: str) -> bytes:
+def _emitted(llvm_ir: str, level: int) -> bytes:
     import llvmlite.binding as llvm
 
-    machine, head = _machine()
+    machine, head = _machine(level)
     try:
         # In a context of its own: one for all would keep every constant.
         return machine.emit_object(llvm.parse_assembly(head + llvm_ir, llvm.create_context()))
@@ -96,7 +100,7 @@ def _emitted(llvm_ir: str) -> bytes:
 
 
 @cache
-def _machine() -> tuple[llvmlite.binding.TargetMachine, str]:
+def _machine(level: int) -> tuple[llvmlite.binding.TargetMachine, str]:
     """Of this architecture: functions say themselves for which of its processors they are. How modules for it begin."""
     import llvmlite.binding as llvm
 
@@ -104,6 +108,6 @@ def _machine() -> tuple[llvmlite.binding.TargetMachine, str]:
     llvm.initialize_native_asmprinter()
     triple = host_architecture().triple
     machine = llvm.Target.from_triple(triple).create_target_machine(
-        opt=_CODE_GENERATION, reloc="static", codemodel="large", abiname=host_architecture().abi
+        opt=level, reloc="static", codemodel="large", abiname=host_architecture().abi
     )
     return machine, f'target datalayout = "{machine.target_data}"\ntarget triple = "{triple}"\n'

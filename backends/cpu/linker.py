@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.backends.cpu.elf import (
-    LOCAL,
     RELOCATION,
     RELOCATIONS,
     RESERVED,
@@ -59,16 +58,17 @@ class Linker:
         self._places: dict[tuple[int, int], int] = {}  # of sections: file and number -> offset
         self._stubs: dict[tuple[int, int], int] = {}  # of symbols: the same
         self.size = self._code_bytes = 0
+        if any(file.machine != self._machine.number for file in self._files):
+            raise damaged(f"is not for {machine}")
+        placed = [(index, *section) for index, file in enumerate(self._files) for section in file.placed()]
         for wanted in (True, False):
-            for index, file in enumerate(self._files):
-                if file.machine != self._machine.number:
-                    raise damaged(f"is not for {machine}")
-                for number in (number for number, is_code in file.placed() if is_code == wanted):
-                    alignment = max(1, int(file.sections[number]["alignment"]))
-                    if alignment > PAGE:
-                        raise damaged(f"has a section that is aligned to {alignment} bytes")
-                    self._places[index, number] = -(-self.size // alignment) * alignment
-                    self.size = self._places[index, number] + len(file.data(number))
+            for index, number in ((index, number) for index, number, is_code in placed if is_code == wanted):
+                row = self._files[index].rows[number]
+                alignment = max(1, row.alignment)
+                if alignment > PAGE:
+                    raise damaged(f"has a section that is aligned to {alignment} bytes")
+                self._places[index, number] = -(-self.size // alignment) * alignment
+                self.size = self._places[index, number] + len(self._files[index].data(number))
             if wanted:
                 self._place_stubs()
             self.size = -(-self.size // PAGE) * PAGE
@@ -93,15 +93,15 @@ class Linker:
         content = np.zeros(self.size, np.uint8)
         for (index, number), place in self._places.items():
             data = self._files[index].data(number)
-            content[place : place + len(data)] = data
+            content[place : place + len(data)] = np.frombuffer(data, np.uint8)
         defined: dict[str, int] = {}
         values = [self._values(index, address, defined) for index in range(len(self._files))]
         for index, file in enumerate(self._files):
-            records, names = file.symbols
+            _, names = file.symbols
             # Where symbols are, where branches to them lead, and where their addresses lie.
             targets, slots = values[index].copy(), np.zeros_like(values[index])
             for number in file.exchanged:
-                if records[number]["section"] == UNDEFINED:
+                if file.symbol_rows[number].section == UNDEFINED:
                     known = defined.get(names[number])
                     values[index][number] = outside(names[number]) if known is None else known
                 if self._stubs:
@@ -111,7 +111,7 @@ class Linker:
                     slots[number] = address + place + len(self._machine.stub)
                     targets[number] = targets[number] or address + place
             for number in file.numbers(RELOCATIONS):
-                section = index, int(file.sections[number]["info"])
+                section = index, file.rows[number].info
                 if section in self._places:
                     relocations, place = file.table(number, RELOCATION), self._places[section]
                     self._relocate(content, place, address, relocations, values[index], targets, slots)
@@ -119,17 +119,16 @@ class Linker:
 
     def _values(self, index: int, address: int, defined: dict[str, int]) -> np.ndarray:
         """The addresses of a file's symbols, 0 of those that it does not define; global ones are noted in `defined`."""
-        records, names = self._files[index].symbols
-        values = np.zeros(len(records), np.uint64)
-        for number, (name, record) in enumerate(zip(names, records, strict=True)):
-            section = int(record["section"])
-            if section >= RESERVED and int(record["info"]) >> 4 != LOCAL:
+        file = self._files[index]
+        values = [0] * len(file.symbol_rows)
+        for number, (name, row) in enumerate(zip(file.symbols[1], file.symbol_rows, strict=True)):
+            if row.section >= RESERVED and row.is_exchanged:
                 raise damaged(f"has {name} in no section")
-            if (index, section) in self._places:
-                values[number] = address + self._places[index, section] + int(record["value"])
-                if int(record["info"]) >> 4 != LOCAL:
-                    defined[name] = int(values[number])
-        return values
+            if (index, row.section) in self._places:
+                values[number] = address + self._places[index, row.section] + row.value
+                if row.is_exchanged:
+                    defined[name] = values[number]
+        return np.array(values, np.uint64)
 
     def _relocate(
         self,
@@ -143,7 +142,7 @@ class Linker:
     ) -> None:
         """Apply the relocations of the section that begins there."""
         machine = self._machine
-        for kind in np.unique(relocations["type"]).tolist():
+        for kind in sorted(set(relocations["type"].tolist())):
             some = relocations[relocations["type"] == kind]
             symbols = targets if kind in machine.branches else slots if kind in machine.slots else values
             found = symbols[some["symbol"]] + some["addend"].view(np.uint64)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stablehlo_py.backends.cpu.light_objects import does_not_parse, known_object_of
+from stablehlo_py.backends.cpu.light_objects import BEST, does_not_parse, known_object_of
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
@@ -116,12 +116,13 @@ class ObjectCompiler:
             raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
         return [self._objects[number] for number in range(self._shards)]
 
-    def finish_light(self, entries: Sequence[Unit], *others: Unit) -> list[bytes]:
+    def finish_light(self, entries: Sequence[Unit], *others: Unit, level: int = BEST) -> list[bytes]:
         """The same of what is small and light: how fast it compiles counts more than how fast it is. An object file of
-        what was added and `others`, and one of the entries: other programs have the same kernels, and those with as
-        many arguments and results the same entries."""
+        what was added and `others`, compiled at that level, and one of the entries: other programs have the same
+        kernels, and those with as many arguments and results the same entries."""
         assert self.is_small
-        return [known_object_of(render(units), self._context) for units in ([*self._pending, *others], entries)]
+        kernels = known_object_of(render([*self._pending, *others]), self._context, level)
+        return [kernels, known_object_of(render(entries), self._context)]
 
     def abandon(self) -> None:
         """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""

@@ -15,6 +15,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import user_location
@@ -42,6 +43,7 @@ class CpuProgram(NativeProgram):
         super().__init__(module, target.emitter, sizes)
         self.kernels = kernels
         self.threads = threads
+        self._target = target
         shared = largest(kernel.shared_bytes for kernel in kernels.values())
         self.private_bytes = aligned(largest(kernel.private_bytes for kernel in kernels.values()))
         self.shared_offset = aligned(arena_bytes(module))
@@ -65,6 +67,12 @@ class CpuProgram(NativeProgram):
             return False
         size = sum(int(place.size) for place in self.slices.values())
         return self._ns < COSTS.parallel_ns and size < LIGHT_BYTES
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is over so soon that code without optimization, which takes up to twice as long, takes no more of
+        a call that anybody could measure. On x86-64, where it was measured."""
+        return self._target.architecture is X86_64 and self._ns < COSTS.quick_ns
 
     def helpers(self) -> Sequence[Function]:
         """What hands phases to threads."""

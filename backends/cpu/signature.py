@@ -46,10 +46,9 @@ def _signature(program: CompiledProgram, device: Sequence[bytes]) -> bytes:
 def stamped(content: bytes, data: bytes) -> bytes:
     """An object file with the section, and other data of that size in it."""
     file = ObjectFile(content)
-    section = file.sections[file.names.index(SECTION)]
-    begin, size = int(section["offset"]), int(section["size"])
-    assert size == len(data)
-    return content[:begin] + data + content[begin + size :]
+    row = file.rows[file.names.index(SECTION)]
+    assert row.size == len(data)
+    return content[: row.offset] + data + content[row.offset + row.size :]
 
 
 def require_signature(program: CompiledProgram, devices: int = 0) -> None:

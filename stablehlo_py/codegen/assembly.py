@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from stablehlo_py.codegen.emitter import Emitter, Lines
+from stablehlo_py.codegen.emitter import Emitter, Lines, flat
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import Architecture
@@ -74,6 +74,11 @@ class Assembly:
             noalias=self._noalias,
             private=self._private,
         )
+
+    @property
+    def length(self) -> int:
+        """How many lines its code has, without its constants: about as many instructions."""
+        return sum(1 for _ in flat(self.emit.lines))
 
     @property
     def architecture(self) -> Architecture:

@@ -21,6 +21,7 @@ from stablehlo_py.backends.common.loops import end_if_asked, pack, tree, unpack
 from stablehlo_py.backends.cpu.kernels import registers
 from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, apply, combine, rounded
@@ -61,7 +62,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     loops = emitter.block is not None
     if loops:
         f.store(f.null(), f.shared)
-    return replace(Kernel.of(finished(f), shared_bytes=8 if loops else 0), loops=loops)
+    cost = COSTS.instruction_ns * f.length
+    return replace(Kernel.of(finished(f, cost=cost), shared_bytes=8 if loops else 0), loops=loops)
 
 
 def _places(sizes: Sequence[int]) -> itertools.product[Place]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,17 +16,18 @@ import pytest
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.cpu import features, light_objects, objects
+from stablehlo_py.backends.cpu import features, light_objects, objects, program
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, required_features
 from stablehlo_py.codegen.builder import F32, I64, Function
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import InternalError
-from stablehlo_py.mlir import quiet_context
+from stablehlo_py.mlir import ir, quiet_context
 from stablehlo_py.runtime.loading import executable
 from stablehlo_py.runtime.program import CompiledProgram
 
@@ -74,6 +77,64 @@ def test_light_code_is_that_of_the_engine() -> None:
     assert integer_function(NativeCode([kernels, entries]), "twice1")(100) == 102
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere all code is optimized")
+def test_code_that_runs_for_nanoseconds_is_not_optimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = []
+
+    def noted(text: str, context: ir.Context, level: int = light_objects.BEST) -> bytes:
+        levels.append(level)
+        return object_of(text, context, level)
+
+    object_of = light_objects.object_of
+    monkeypatch.setattr(light_objects, "object_of", noted)
+    monkeypatch.setattr(light_objects, "_known_size", 0)
+    for text in ("%0 = stablehlo.sine %x : tensor<8xf32>", sorted_ascending(8), sorted_ascending(200)):
+        monkeypatch.setattr(light_objects, "_known", {})
+        compile_program(program_of(text), options=shlo.Options(isolate=False, cache_dir=None))
+    quick, best = light_objects.QUICK, light_objects.BEST
+    assert levels == [quick, best, quick, best, best, best]  # kernels and entry of each
+
+
+def program_of(body: str) -> str:
+    """A function of as many numbers as its body says."""
+    type_ = body.rpartition(" : ")[2].rpartition("-> ")[2]
+    return f"func.func @main(%x: {type_}) -> {type_} {{\n{body}\nreturn %0 : {type_}\n}}"
+
+
+def sorted_ascending(count: int) -> str:
+    return f"""%0 = "stablehlo.sort"(%x) ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+    }}) : (tensor<{count}xf32>) -> tensor<{count}xf32>"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%0 = stablehlo.power %x, %x : tensor<9xf32>",
+        "%0 = stablehlo.tanh %x : tensor<70xf32>",
+        "%0 = stablehlo.exponential %x : tensor<5xbf16>",
+        "%0 = stablehlo.log_plus_one %x : tensor<5xf16>",
+        "%0 = stablehlo.multiply %x, %x : tensor<4xcomplex<f32>>",
+        "%0 = stablehlo.remainder %x, %x : tensor<3xf64>",
+        sorted_ascending(6),
+    ],
+)
+def test_results_without_optimization_are_the_same_in_bits(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    text, options = program_of(body), shlo.Options(isolate=False, cache_dir=None)
+    quick = compile_program(text, options=options)
+    monkeypatch.setattr(program, "COSTS", replace(COSTS, quick_ns=0.0))
+    best = compile_program(text, options=options)
+    if platform.machine() == "x86_64":
+        assert _text(quick.objects[-1]) != _text(best.objects[-1])
+    (spec,) = quick.inputs
+    values = np.random.default_rng(1).normal(size=spec.shape)
+    values[:3] = np.nan, np.inf, -0.0
+    (one,), (other,) = (executable(made)(values.astype(spec.dtype)) for made in (quick, best))
+    assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
 def test_light_code_that_almost_fills_a_shard_stays_light() -> None:
     compiler = ObjectCompiler(2, quiet_context())
     compiler.add(adder(1))
@@ -97,7 +158,7 @@ def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made(1) is first
     made(3)
     assert len(light_objects._known) == 2
-    assert light_objects._known_size == sum(len(text) + len(code) for text, code in light_objects._known.items())
+    assert light_objects._known_size == sum(len(text) + len(code) for (text, _), code in light_objects._known.items())
     assert made(1) is first, "the one used longest ago goes first"
 
 
@@ -112,16 +173,16 @@ def test_equal_kernels_of_different_programs_are_compiled_once(monkeypatch: pyte
 
     first = program("tensor<2x2xf32>")
     compiled = []
-    monkeypatch.setattr(light_objects, "object_of", lambda text, _: compiled.append(text))
+    monkeypatch.setattr(light_objects, "object_of", lambda text, *_: compiled.append(text))
     second = program("tensor<4x1xf32>")
     assert compiled == []
     assert first.digest != second.digest
-    assert _text(first.objects[0]) == _text(second.objects[0])
+    assert _text(first.objects[-1]) == _text(second.objects[-1])
     for made, shape in ((first, (2, 2)), (second, (4, 1))):
         (result,) = executable(made)(np.ones(4, np.float32))
         assert result.shape == shape
         np.testing.assert_allclose(result, np.sin(1), 1e-6)
-    first.objects[0] = second.objects[0]
+    first.objects[-1] = second.objects[-1]
     with pytest.raises(shlo.LoadError, match="another description"):
         executable(first)
 
