@@ -114,13 +114,13 @@ class GpuCode(Code):
     def asked(self) -> Asked | None:
         """How native code calls it; None: it does not, as calls wait, or call functions on the host, or a graph is
         still to be made of them."""
-        waits = (
-            self._interrupts is not None or self._host_bytes or (self._replay is not None and self._replay.is_wanted)
-        )
-        if waits:
+        has_graph = self._replay is not None and self._replay.is_wanted
+        replay = self._replay.native if self._replay is not None and has_graph else 0
+        may_wait = not replay and (has_graph or self._interrupts is not None)
+        if may_wait or self._host_bytes:
             return None
         call = self._call
-        return Asked(self._native.address("shlo_main"), call.constants, call.workspace, call.stream)
+        return Asked(self._native.address("shlo_main"), call.constants, call.workspace, call.stream, replay)
 
     def fail(self, status: int) -> None:
         """Raise what a status of a call says; who calls this holds the queue's lock."""

@@ -9,7 +9,7 @@ from typing import Any
 from stablehlo_py.backends.gpu.driver.dependencies import dependencies
 from stablehlo_py.backends.gpu.driver.device import Device
 from stablehlo_py.backends.gpu.driver.queue import END, GRAPH, NEXT
-from stablehlo_py.backends.gpu.driver.recording import FULL, LEAST, MOST, ROOM, Graph, steps_of
+from stablehlo_py.backends.gpu.driver.recording import FULL, LEAST, MOST, REPLAY, ROOM, Graph, steps_of
 from stablehlo_py.errors import ShloError
 from stablehlo_py.runtime.accesses import Accesses
 
@@ -45,6 +45,12 @@ class Replay:
         self.is_wanted, self._was_called = True, False
         self._steps = array.array("q")
         self._graph: Graph | None = None
+        self._native = array.array("q", [0] * len(REPLAY))
+
+    @property
+    def native(self) -> int:
+        """The address of a REPLAY, by which native code starts the graph; 0: there is none, or who starts it waits."""
+        return 0 if self._graph is None or self._graph.waits else self._native.buffer_info()[0]
 
     def run(self, ask: Callable[[], int]) -> int | None:
         """Ask for the work of a call. `ask` runs the host's part, and gives the driver's first error.
@@ -86,6 +92,9 @@ class Replay:
                 raise
             return None
         self._driver[self._handle] = 0 if graph is None else graph.handle
+        if graph is not None:
+            begin = self._steps.buffer_info()[0]
+            self._native[:] = array.array("q", [begin, begin + self._steps.itemsize * used, graph.handle])
         return graph
 
     def _write(self, numbers: array.array[int], ask: Callable[[], int]) -> tuple[int, int]:

@@ -38,11 +38,15 @@ def _ask(state: int) -> Native:
     executable = f.get(PTR, f.args, EXECUTABLE)
     queue = f.field(device_of(f, executable, 0), "device", "queue", PTR)
     f.call("queue_room", [queue])
-    given, call, handle = f.get(PTR, driver, DRIVER["given"]), f.at(f.job, JOB["call"]), f.at(f.job, JOB["handle"])
+    asked = [
+        f.get(PTR, driver, DRIVER["given"]),
+        planned(f, plan, "entry", PTR),
+        f.at(f.job, JOB["call"]),
+        planned(f, plan, "replay", PTR),
+        f.at(f.job, JOB["handle"]),
+    ]
     _lock(f, driver)
-    status = f.call_pointer(
-        f.get(PTR, driver, DRIVER["ask"]), [given, planned(f, plan, "entry", PTR), call, handle], I64
-    )
+    status = f.call_pointer(f.get(PTR, driver, DRIVER["ask"]), asked, I64)
     (error,) = f.if_(f.is_zero(status), f.null, lambda: f.call("driver_error", [driver, executable, status], PTR))
     _unlock(f, driver)
 

@@ -66,7 +66,7 @@ def is_short(field: str) -> bool:
 # RESULT for each; `devices`: on how many it runs; `grid`: a GRID where these
 # communicate, else 0; `sources`: places for the arguments that a call donates, a power of two of them; `driver`: the
 # DRIVER of a program that runs on a GPU, else 0, and then `stream` (include/shlo_call.h) and `arena`, the memory of its
-# intermediate values, are the program's.
+# intermediate values, are the program's, and `replay` says how a graph of it is started, 0: there is none.
 PLAN = _words(
     0,
     "entry constants workspace_bytes workspace job_bytes num_inputs num_outputs sizes orders results outputs holds "

@@ -108,6 +108,7 @@ def _asked(code: Code, driver: int) -> dict[str, int] | None:
         "constants": asked.constants,
         "arena": asked.workspace,
         "stream": asked.stream,
+        "replay": asked.replay,
         "driver": driver,
     }
 

@@ -72,6 +72,14 @@ def _platform(platform: str) -> Api:
     """A platform of this process: it is made once, and stays."""
     places = _places(platform)
     client = Client(platform, PLATFORMS[platform], places, _blocks())
+    api, kept = api_of(client, places[0])
+    for immortal in (client, kept):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
+    return api
+
+
+def api_of(client: Client, place: Place) -> tuple[Api, list[object]]:
+    """The functions of a platform, whose devices are like one of them; and what lives as long as they do."""
     code = client.blocks.code
     # In memory that outlives the interpreter, as the code does: JAX destroys arrays when it is gone.
     api = Api.from_address(calloc(ctypes.sizeof(Api)))
@@ -84,13 +92,13 @@ def _platform(platform: str) -> Api:
             callback = _CALLBACK(_guarded(client, name, functions[name]))
             kept.append(callback)
             address = ctypes.cast(callback, ctypes.c_void_p).value
-            if name in places[0].native_functions:
+            if name in place.native_functions:
                 ctypes.c_void_p.from_address(client.python + PYTHON[name]).value = address
                 address = code.address(name)
             setattr(api, name, address)
         else:
             setattr(api, name, code.address(name if name in client.blocks.functions else "missing"))
-    if not places[0].is_native:
+    if not place.is_native:
         api.Buffer_IsOnCpu = code.address("on_device")
     for type_, extended in EXTENSIONS.items():
         extension = Extension.from_address(calloc(ctypes.sizeof(Extension)))
@@ -98,9 +106,7 @@ def _platform(platform: str) -> Api:
         extension.struct_size = Extension.functions.offset + ctypes.sizeof(ctypes.c_void_p) * len(extended)
         extension.functions[: len(extended)] = [code.address(name) for name in extended]
         api.extensions = ctypes.addressof(extension)
-    for immortal in (client, kept):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
-    return api
+    return api, kept
 
 
 def _guarded(client: Client, name: str, function: Callable[[int], None]) -> Callable[[int], int]:

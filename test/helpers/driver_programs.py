@@ -44,7 +44,24 @@ CONSTANT = f"""func.func @main(%x: tensor<{COUNT}xi32>) -> tensor<{COUNT}xi32> {
   %0 = stablehlo.add %x, %c : tensor<{COUNT}xi32>
   return %0 : tensor<{COUNT}xi32>
 }}"""
+SIZES = range(100, 160, 10)  # different ones are not fused
+DONATED_AS = "{tf.aliasing_output = %d : i32}"
 X, MANY = (np.arange(count, dtype=np.int32) for count in (COUNT, LARGE))
+
+
+def steps(copied: bool = False) -> str:
+    """A kernel for each donated argument; the last argument is a result if it is `copied`, and not donated."""
+    types = [f"tensor<{size}xi32>" for size in SIZES]
+    arguments = [f"%x{i}: {type_} {DONATED_AS % i}" for i, type_ in enumerate(types)]
+    lines = [f"%r{i} = stablehlo.add %x{i}, %x{i} : {type_}" for i, type_ in enumerate(types)]
+    values = [f"%r{i}" for i in range(len(types))]
+    if copied:
+        arguments, types, values = [*arguments, "%y: tensor<7xi32>"], [*types, "tensor<7xi32>"], [*values, "%y"]
+    body, results = "\n  ".join(lines), ", ".join(types)
+    return f"""func.func @main({", ".join(arguments)}) -> ({results}) {{
+  {body}
+  return {", ".join(values)} : {results}
+}}"""
 
 
 def with_fake_kernels(program: CompiledProgram) -> CompiledProgram:

@@ -112,6 +112,11 @@ class CudaGraph(StreamGraph):
         self._stream.release("cuMemFreeHost", self._stop)
 
     @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """Where there are such loops."""
+        return bool(self._stop)
+
+    @property
     def _asked(self) -> ctypes.c_uint32:
         """Whether loops are to end."""
         return ctypes.c_uint32.from_address(self._stop)

@@ -1,12 +1,14 @@
 """How native code that is no program's asks a driver: for calls of programs, for copies, and to wait.
 
-    i64 shlo_ask(given, entry, call, event)                 a call of a program; where its event is to be stored
+    i64 shlo_ask(given, entry, call, replay, event)         a call of a program; where its event is to be stored
     i64 shlo_begin_copy(given, target, source, bytes, event)    a copy between addresses, of the device or the host
     i64 shlo_await(given, event)                            sleep until an event is over, and give it back
 
 Each returns the driver's first error, or 0. `given` is a structure of handles and functions of the driver, 64 bits
 each; the first one, `lost`, is the status of a lost device, of which nothing is asked any more, else 0. Who asks holds
-the queue's lock; who waits does not. An event of 0 is over.
+the queue's lock; who waits does not. An event of 0 is over. `replay` (null: there is none) says what a graph of the
+program needs (`REPLAY`): its steps are written down, and it is started. Where the driver refuses that, which it does
+before it is asked for anything, the steps are asked for one by one, from then on.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import baseline_target
 from stablehlo_py.backends.gpu.driver.lock import zeroed
-from stablehlo_py.backends.gpu.driver.queue import COMMON, STARTED, STATUS
-from stablehlo_py.codegen.builder import I32, I64, PTR, Function, ScalarType, Value
+from stablehlo_py.backends.gpu.driver.queue import COMMON, END, NEXT, STARTED, STATUS
+from stablehlo_py.backends.gpu.driver.recording import REPLAY
+from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Function, ScalarType, Value
+from stablehlo_py.errors import InternalError
 
 LOST = "lost"
 ASK, BEGIN_COPY, AWAIT = "shlo_ask", "shlo_begin_copy", "shlo_await"
@@ -38,10 +42,12 @@ class Asking(ABC):
 
     Attributes:
         fields: of the structure. given: its address.
+        has_graphs: whether the driver has.
         ask, copy, wait: where the functions are.
     """
 
     fields: ClassVar[tuple[str, ...]]
+    has_graphs: ClassVar[bool] = False
 
     def __init__(self, values: Mapping[str, int]) -> None:
         self.given = zeroed(8 * len(self.fields))
@@ -66,18 +72,55 @@ class Asking(ABC):
 
     @classmethod
     def _ask(cls) -> Function:
-        f = cls._function(ASK, [("entry", PTR), ("caller", PTR), ("event", PTR)])
+        f = cls._function(ASK, [("entry", PTR), ("caller", PTR), ("replay", PTR), ("event", PTR)])
         before = cls._enter(f)
-        stream = given(f, "stream")
-        status_at, started_at = (f.gep(stream, COMMON.index(name), I64) for name in (STATUS, STARTED))
-        f.store(f.const(0), started_at)
-        f.call_pointer(f.entry, [f.caller], I32)  # it says in the structure what went wrong
-        status = f.load(I64, status_at)
-        f.store(f.const(0), status_at)
+
+        started = cls._is_replayed(f) if cls.has_graphs else f.const(0, I1)
+        (status,) = f.if_(started, lambda: f.const(0), lambda: cls._run(f))
         (status,) = f.if_(f.cmp("eq", status, f.const(0)), lambda: cls.record(f, f.event), lambda: status)
         cls.leave(f, before)
         f.ret(status)
         return f
+
+    @classmethod
+    def _run(cls, f: Function) -> Value:
+        """The status of the program's entry, which is called."""
+        places = [f.gep(given(f, "stream"), COMMON.index(name), I64) for name in (STATUS, STARTED)]
+        f.store(f.const(0), places[1])
+        f.call_pointer(f.entry, [f.caller], I32)  # it says in the structure what went wrong
+        status = f.load(I64, places[0])
+        f.store(f.const(0), places[0])
+        return status
+
+    @classmethod
+    def _is_replayed(cls, f: Function) -> Value:
+        """Whether there is a graph, and it was started."""
+        no = f.const(0, I1)
+
+        def attempt() -> Value:
+            is_there = f.cmp("ne", f.load(I64, f.replay, REPLAY.index("steps")), f.const(0))
+            return f.if_(is_there, lambda: cls._replayed(f), lambda: no)[0]
+
+        return f.if_(f.is_null(f.replay), lambda: no, attempt)[0]
+
+    @classmethod
+    def _replayed(cls, f: Function) -> Value:
+        """Whether the graph was started; else there is none from now on."""
+        stream = given(f, "stream")
+        for field, name in ((NEXT, "steps"), (END, "end")):
+            f.store(f.load(I64, f.replay, REPLAY.index(name)), f.gep(stream, COMMON.index(field), I64))
+        status = cls._run(f)
+        f.store(f.const(0), f.gep(stream, COMMON.index(NEXT), I64))
+        graph = f.load(PTR, f.replay, REPLAY.index("graph"))
+        (status,) = f.if_(f.cmp("eq", status, f.const(0)), lambda: cls.start_graph(f, graph), lambda: status)
+        started = f.cmp("eq", status, f.const(0))
+        f.if_(f.cmp("ne", status, f.const(0)), lambda: f.store(f.const(0), f.replay, REPLAY.index("steps")))
+        return started
+
+    @classmethod
+    def start_graph(cls, f: Function, graph: Value) -> Value:
+        """Emit what starts a graph; its status."""
+        raise InternalError("this driver has no graphs")
 
     @classmethod
     def _copy(cls) -> Function:

@@ -34,12 +34,14 @@ class QueueEvent(Event, Protocol):
 
 @dataclass(frozen=True)
 class Asked:
-    """What native code asks for a call of a program: its entry, and what that finds in `shlo_call`."""
+    """What native code asks for a call of a program: its entry, and what that finds in `shlo_call`; `replay` is where
+    the REPLAY of its graph is, 0: it has none (recording.py)."""
 
     entry: int
     constants: int
     workspace: int
     stream: int
+    replay: int = 0
 
 
 class Queue(ABC):

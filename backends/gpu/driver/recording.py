@@ -21,6 +21,8 @@ from dataclasses import dataclass
 #: the number of the scalar by which it runs, threads is the way that it is, of so many (bytes), where the last one is
 #: that of all greater scalars too. One way: it is a trip of a loop, which runs as long as the scalar is not 0.
 STEP = ("node", "parameters", "kernel", "blocks", "threads", "bytes", "count")
+#: What native code needs to start a graph, 64 bits each: where the steps are and where they end, and its handle.
+REPLAY = ("steps", "end", "graph")
 COPY, READ, BODY, END = -1, -2, -3, -4
 ROOM = 1 << 17  # numbers that the steps of a program may take
 FULL = 1 << 40  # the status where they take more: no driver's
@@ -76,9 +78,11 @@ class Graph(ABC):
 
     Attributes:
         handle: what native code names it by.
+        waits: whether `start` returns when all is done.
     """
 
     handle: int
+    waits = False
 
     @abstractmethod
     def start(self) -> int:

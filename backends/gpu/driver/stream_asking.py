@@ -20,6 +20,7 @@ FUNCTIONS = {
     "synchronize": "EventSynchronize",
     "destroy": "EventDestroy",
     "copy": "MemcpyAsync",
+    "start_graph": "GraphLaunch",
 }
 
 
@@ -32,6 +33,7 @@ class StreamAsking(Asking):
 
     fields: ClassVar[tuple[str, ...]] = (LOST, "stream", *FUNCTIONS, *_SPARE)
     library: ClassVar[type[StreamLibrary]]
+    has_graphs = True
 
     def __init__(self, stream: Stream, values: Mapping[str, int]) -> None:
         addresses = {field: stream.library.address(name) for field, name in FUNCTIONS.items()}
@@ -67,6 +69,11 @@ class StreamAsking(Asking):
         """Of an event that is not recorded."""
         cls._give(f, f.load(I64, event))
         f.store(f.const(0), event)
+
+    @classmethod
+    def start_graph(cls, f: Function, graph: Value) -> Value:
+        """`GraphLaunch`."""
+        return cls.call(f, "start_graph", [graph, cls.field(f, "stream")])
 
     @classmethod
     def emit_copy(cls, f: Function) -> Value:

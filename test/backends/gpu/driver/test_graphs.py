@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driver_programs import LARGE, LOOP, MANY, STEP, TWO, with_fake_kernels
+from driver_programs import DONATED_AS, LARGE, LOOP, MANY, SIZES, STEP, TWO, steps, with_fake_kernels
 
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu.cuda import device as cuda_device
@@ -27,24 +27,6 @@ from stablehlo_py.options import Options
 from stablehlo_py.runtime.buffer import Buffer
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.program import CompiledProgram
-
-SIZES = range(100, 160, 10)  # different ones are not fused
-DONATED = "{tf.aliasing_output = %d : i32}"
-
-
-def steps(copied: bool = False) -> str:
-    """A kernel for each donated argument; the last argument is a result if it is `copied`, and not donated."""
-    types = [f"tensor<{size}xi32>" for size in SIZES]
-    arguments = [f"%x{i}: {type_} {DONATED % i}" for i, type_ in enumerate(types)]
-    lines = [f"%r{i} = stablehlo.add %x{i}, %x{i} : {type_}" for i, type_ in enumerate(types)]
-    values = [f"%r{i}" for i in range(len(types))]
-    if copied:
-        arguments, types, values = [*arguments, "%y: tensor<7xi32>"], [*types, "tensor<7xi32>"], [*values, "%y"]
-    body, results = "\n  ".join(lines), ", ".join(types)
-    return f"""func.func @main({", ".join(arguments)}) -> ({results}) {{
-  {body}
-  return {", ".join(values)} : {results}
-}}"""
 
 
 @cache
@@ -196,7 +178,7 @@ def test_steps_without_room(streams_device, monkeypatch) -> None:
 
 def repeated(trips: int) -> str:
     """A counted loop, each of whose trips is two kernels: updates of the counter, and of a donated argument."""
-    return f"""func.func @main(%x: tensor<{LARGE}xi32> {DONATED % 0}) -> tensor<{LARGE}xi32> {{
+    return f"""func.func @main(%x: tensor<{LARGE}xi32> {DONATED_AS % 0}) -> tensor<{LARGE}xi32> {{
   %start = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %end = stablehlo.constant dense<{trips}> : tensor<i32>
