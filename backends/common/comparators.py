@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from stablehlo_py.codegen.arith import sortable
 from stablehlo_py.codegen.builder import I8, Function, ScalarType, Value
 from stablehlo_py.codegen.region import combiner
-from stablehlo_py.codegen.types import Element, Lanes, element, to_bits
+from stablehlo_py.codegen.types import Element, Lanes, element, from_bits, to_bits
+from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
 
@@ -109,6 +110,57 @@ def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
     return {name: op.attributes[name] for name in op.attributes}
 
 
+def compared_operands(op: ir.OpView) -> set[int]:
+    """The operands that the comparator of a sort reads."""
+    return {argument.arg_number // 2 for argument in op.regions[0].blocks[0].arguments if list(argument.uses)}
+
+
+def restored_operand(key: Key) -> tuple[int, frozenset[str]] | None:
+    """The operand whose elements a key gives back (`restored`), and those of its values of which only one comes back:
+    "zero" (both zeros are one key), "nan" (all NaN are). None where a key is no element, but computed."""
+    value, classes = key.value, set[str]()
+    while not isinstance(value.owner, ir.Block):
+        one = _replaced(value)
+        if one is None:
+            return None
+        kind, value = one
+        classes.add(kind)
+    if key.of.is_float and not key.total_order:
+        classes = {"zero", "nan"}
+    return ir.BlockArgument(value).arg_number // 2, frozenset(classes)
+
+
+def _replaced(value: ir.Value) -> tuple[str, ir.Value] | None:
+    """Of a selection that puts one zero or NaN in place of all: which, and what takes the place of others."""
+    if value.owner.name != "hlo.select":
+        return None
+    condition, one, others = value.owner.operands
+    test = condition.owner
+    if isinstance(test, ir.Block) or test.name != "hlo.compare" or "total_order" in test.attributes:
+        return None
+    argument = others
+    while not isinstance(argument.owner, ir.Block):
+        if argument.owner.name != "hlo.select":
+            return None
+        argument = argument.owner.operands[2]
+    tested, against = test.operands
+    number, direction = _number(one), text(test, "direction")
+    if number is None or tested != argument:
+        return None
+    if direction == "EQ" and number == 0 and _number(against) == 0:
+        return "zero", others
+    if direction == "NE" and math.isnan(number) and against == argument:
+        return "nan", others
+    return None
+
+
+def _number(value: ir.Value) -> float | None:
+    """Of a constant float."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "hlo.constant" or not element(value).is_float:
+        return None
+    return float(constant_value(value.owner.opview).reshape(-1)[0])
+
+
 def key_values(f: Function, op: ir.OpView, keys: Sequence[Key], record: Sequence[Lanes]) -> list[Value]:
     """The keys of a record of the sort's operands: unsigned integers, each as wide as its element type, at least 8
     bits."""
@@ -140,10 +192,20 @@ def ordered(f: Function, of: Element, value: Lanes, *, descending: bool) -> Valu
     assert isinstance(value, Value)
     bits = to_bits(f, of, value)
     if of.is_float:
-        stored = ScalarType(f"f{of.bits}", of.bits, True)
-        bits = sortable(f, f.bitcast(bits, stored))
+        bits = sortable(f, bits)
     if not of.unsigned:
-        bits = f.binary("xor", bits, f.const(1 << (of.bits - 1), bits.type.element))
+        bits = f.binary("xor", bits, f.const(1 << (of.bits - 1), bits.type))
     if descending:
-        bits = f.binary("xor", bits, f.const(-1, bits.type.element))
+        bits = f.binary("xor", bits, f.const(-1, bits.type))
     return f.cast("zext", bits, I8) if of.bits < 8 else bits
+
+
+def restored(f: Function, key: Key, integer: Value) -> Lanes:
+    """The elements whose keys these integers are: the inverse of `ordered`."""
+    of = key.of
+    bits = f.cast("trunc", integer, ScalarType(f"i{of.bits}", of.bits))
+    if key.descending:
+        bits = f.binary("xor", bits, f.const(-1, bits.type))
+    if not of.unsigned:
+        bits = f.binary("xor", bits, f.const(1 << (of.bits - 1), bits.type))
+    return from_bits(f, of, sortable(f, bits) if of.is_float else bits)

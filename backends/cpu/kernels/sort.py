@@ -1,22 +1,29 @@
-"""Sort along one dimension by the user's comparator. Spec: section sort. Always stable."""
+"""Sort along one dimension by the user's comparator. Spec: section sort. Always stable.
+
+Rows whose comparator is a known order are sorted digit by digit (radix.py) where they are long enough, all others by
+merging (merge.py).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from stablehlo_py.backends.common.comparators import key_values, precedes, sort_keys
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes, rooms
+from stablehlo_py.backends.cpu.kernels.merge import Before, Sorter, merge_passes, rooms
+from stablehlo_py.backends.cpu.kernels.radix import Order, RadixSorter, order_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import Value
+from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.symint import size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.dialect.types import i64, shape
+from stablehlo_py.mlir import ir
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -30,12 +37,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     rows = math.prod(sizes) // (size or 1)
     elements = [element(value) for value in op.operands]
     f = phase_function(fusion, target)
-    compare = combiner(f, op)
-
-    def before(a: Sequence[Lanes], b: Sequence[Lanes]) -> Value:
-        result: Known = compare([side for pair in zip(a, b, strict=True) for side in pair])[0]
-        return result
-
+    order = order_of(op, size)
+    if order is not None:
+        return _by_digits(f, fusion, target, op, order, int(size), stride, rows)
+    before = _comparator(f, op)
     (columns, spare), used = rooms(f, elements, size, 2)
 
     def row(i: Value) -> None:
@@ -62,3 +67,38 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     records = size_hint(size)
     cost = records * (4.0 + 3.0 * merge_passes(records))
     return Kernel.of(op_phase(f, rows if size else 0, cost), private_bytes=used)
+
+
+def _comparator(f: Function, op: ir.OpView) -> Before:
+    """Whether a record precedes another one."""
+    keys = sort_keys(op) or []
+    if any(key.of.is_float and not key.total_order for key in keys):  # NaN comes last, as in long rows
+        return lambda a, b: precedes(f, key_values(f, op, keys, a), key_values(f, op, keys, b))
+    compare = combiner(f, op)
+
+    def before(a: Sequence[Lanes], b: Sequence[Lanes]) -> Value:
+        result: Known = compare([side for pair in zip(a, b, strict=True) for side in pair])[0]
+        return result
+
+    return before
+
+
+def _by_digits(
+    f: Function,
+    fusion: Fusion,
+    target: CpuTarget,
+    op: ir.OpView,
+    order: Order,
+    size: int,
+    stride: IntLike,
+    rows: IntLike,
+) -> Kernel:
+    sources = [operand(f, fusion, value) for value in op.operands]
+    targets = [f.parameters[f"out{number}"] for number in range(len(op.results))]
+    sorter = RadixSorter(f, op, order, size, (sources, targets), target.lanes(32))
+
+    def row(i: Value) -> None:
+        sorter.sort(f.iadd(f.imul(f.idiv(i, stride), size * stride), f.irem(i, stride)), stride)
+
+    f.loop(f.begin, f.end, 1, row)
+    return Kernel.of(op_phase(f, rows, sorter.cost), private_bytes=sorter.used)

@@ -6,7 +6,7 @@ by merging (merge.py). Records too large for shared memory are left to one threa
 
 from __future__ import annotations
 
-from stablehlo_py.backends.common.comparators import key_values, precedes, sort_keys
+from stablehlo_py.backends.common.comparators import compared_operands, key_values, precedes, sort_keys
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels import merge, radix, serial
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
@@ -49,7 +49,7 @@ def _ordering(fusion: Fusion, target: GpuTarget, op: ir.OpView, sizes: list[int]
     rows, stride = rows_of(sizes, dimension)
     elements = [element(value) for value in op.operands]
     sources = [f"in{fusion.number(value)}" for value in op.operands]
-    read = _compared(op)
+    read = compared_operands(op)
     others = [number for number in range(len(elements)) if number not in read]
     gathers = sum(elements[number].bytes for number in others) > CARRIED_BYTES
     moved = sorted(read) if gathers else list(range(len(elements)))
@@ -100,8 +100,3 @@ def _ordering(fusion: Fusion, target: GpuTarget, op: ir.OpView, sizes: list[int]
         None if keys is None else key,
         tuple(each.bits for each in keys or ()),
     )
-
-
-def _compared(op: ir.OpView) -> set[int]:
-    """The operands that the comparator reads."""
-    return {argument.arg_number // 2 for argument in op.regions[0].blocks[0].arguments if list(argument.uses)}

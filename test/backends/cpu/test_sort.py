@@ -1,0 +1,286 @@
+"""Sorts on the CPU, against NumPy's stable argsort, bit by bit: all types, lengths around those at which another kernel
+is chosen, every comparator of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.backends.cpu.kernels.radix import LEAST_ROW, WIDE_DIGITS_FROM, Order
+from stablehlo_py.backends.cpu.kernels.radix import order_of as order_of_rows
+from stablehlo_py.compiler import run_stages
+from stablehlo_py.dialect.types import shape
+from stablehlo_py.frontend.load import load
+
+Array = np.ndarray
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+INTEGERS = ("int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+TYPES = (*FLOATS, *INTEGERS, "bool")
+LENGTHS = (0, 1, 2, 9, LEAST_ROW - 1, LEAST_ROW, 127, 128, 1001, WIDE_DIGITS_FROM - 1, WIDE_DIGITS_FROM, 5003)
+
+
+def compiled(
+    function: Callable[..., object] | str, *arguments: Array, threads: int = 1, cpu: str | None = None
+) -> list[Array]:
+    """The results of a function of JAX, or of a module."""
+    if not isinstance(function, str):
+        with jax.enable_x64(True):
+            function = jax.jit(function).lower(*arguments).as_text()
+    options = shlo.Options(cache_dir=None, threads=threads, **({"cpu": cpu} if cpu else {}))
+    results = shlo.compile(function, options=options)(*arguments)
+    return [np.asarray(result) for result in (results if isinstance(results, list | tuple) else [results])]
+
+
+def numbers(dtype: str, *sizes: int, seed: int = 0) -> Array:
+    """Many of which are equal; floats with zeros of both signs, infinities, NaN of both signs and denormals."""
+    random = np.random.default_rng(seed)
+    if dtype == "bool":
+        return random.integers(0, 2, sizes).astype(bool)
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    if dtype.startswith("complex"):
+        part = f"float{int(dtype[7:]) // 2}"
+        found = np.empty(sizes, dtype)
+        found.real, found.imag = numbers(part, *sizes, seed=seed), numbers(part, *sizes, seed=seed + 1)
+        return found
+    if dtype in INTEGERS:
+        low, high = int(ml_dtypes.iinfo(kind).min), int(ml_dtypes.iinfo(kind).max)
+        found = random.integers(max(low, -900), min(high, 900), sizes, endpoint=True)
+        return np.where(random.random(sizes) < 0.1, random.choice(np.array([low, high], object), sizes), found).astype(
+            kind
+        )
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-40, -1e-40])
+    found = random.standard_normal(sizes).round(2)
+    return np.where(random.random(sizes) < 0.3, random.choice(special, sizes), found).astype(kind)
+
+
+def comparable(x: Array) -> Array:
+    """Numbers of a type that NumPy sorts."""
+    if x.dtype.kind == "V" or x.dtype.name in ("bfloat16", "int4", "uint4"):
+        return x.astype(np.float32)
+    return x
+
+
+def order_of(*keys: Array, axis: int = -1) -> Array:
+    """The stable order; zeros are equal, and all NaN are, and come last."""
+    order = np.argsort(comparable(keys[-1]), axis=axis, kind="stable")
+    for key in reversed(keys[:-1]):
+        moved = np.take_along_axis(key, order, axis)
+        order = np.take_along_axis(order, np.argsort(comparable(moved), axis=axis, kind="stable"), axis)
+    return order
+
+
+def is_sorted(found: list[Array], order: Array, *operands: Array, axis: int = -1) -> None:
+    for result, operand in zip(found, operands, strict=True):
+        assert result.dtype == operand.dtype
+        assert result.tobytes() == np.take_along_axis(operand, order, axis).tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_one_operand(dtype: str, length: int) -> None:
+    x = numbers(dtype, 2, length, seed=length)
+    is_sorted(compiled(jnp.sort, x), order_of(x), x)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_key_and_what_moves_with_it(dtype: str) -> None:
+    """Equal ones keep their order: their places move with them."""
+    x = numbers(dtype, 2, 2100)
+    places = np.broadcast_to(np.arange(2100, dtype=np.int32), x.shape).copy()
+    is_sorted(compiled(lambda *all: jax.lax.sort(all, num_keys=1), x, places), order_of(x), x, places)
+    (order,) = compiled(lambda x: jnp.argsort(x, descending=True), x)
+    backwards = np.flip(order_of(np.flip(x, -1)), -1)
+    assert np.array_equal(order, 2099 - backwards)
+
+
+@pytest.mark.parametrize("carried", ["bool", "int8", "bfloat16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("key", ["int8", "float32", "float64"])
+def test_what_moves(key: str, carried: str) -> None:
+    x, y = numbers(key, 2, 1500), numbers(carried, 2, 1500, seed=1)
+    is_sorted(compiled(lambda *all: jax.lax.sort(all, num_keys=1), x, y), order_of(x), x, y)
+    is_sorted(compiled(lambda *all: jax.lax.sort(all, num_keys=1), x, y, x), order_of(x), x, y, x)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("float32", "int8"),
+        ("int8", "float32"),
+        ("bool", "int4", "float16"),
+        ("float32", "float32"),
+        ("float64", "int8"),  # more bits than a record's key has
+    ],
+)
+@pytest.mark.parametrize("length", [LEAST_ROW - 1, 3000, 5000])
+def test_several_keys(keys: tuple[str, ...], length: int) -> None:
+    operands = [numbers(each, length, seed=seed) for seed, each in enumerate((*keys, "float32"))]
+    found = compiled(lambda *all: jax.lax.sort(all, num_keys=len(keys)), *operands)
+    is_sorted(found, order_of(*operands[:-1]), *operands)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers(dtype: str) -> None:
+    x = numbers(dtype, 2, 600)
+    order = order_of(x.real, x.imag)
+    is_sorted(compiled(jnp.sort, x), order, x)
+
+
+@pytest.mark.parametrize(("sizes", "axis"), [((300, 7), 0), ((3, 200, 5), 1), ((5, 3, 200), 2), ((4200, 3), 0)])
+def test_any_axis(sizes: tuple[int, ...], axis: int) -> None:
+    x, y = numbers("float32", *sizes), numbers("int32", *sizes, seed=1)
+    is_sorted(compiled(lambda x: jnp.sort(x, axis), x), order_of(x, axis=axis), x, axis=axis)
+    found = compiled(lambda *all: jax.lax.sort(all, dimension=axis, num_keys=1), x, y, y)
+    is_sorted(found, order_of(x, axis=axis), x, y, y, axis=axis)
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_give_the_same(threads: int) -> None:
+    x = numbers("float32", 30, 5000)
+    is_sorted(compiled(jnp.sort, x, threads=threads), order_of(x), x)
+
+
+@pytest.mark.parametrize("cpu", ["avx2", "x86-64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bfloat16"])
+def test_other_processors(cpu: str, dtype: str) -> None:
+    x, y = numbers(dtype, 2, 5000), numbers("float64", 2, 5000, seed=1)
+    is_sorted(compiled(jnp.sort, x, cpu=cpu), order_of(x), x)
+    is_sorted(compiled(lambda *all: jax.lax.sort(all, num_keys=1), x, y, cpu=cpu), order_of(x), x, y)
+
+
+@pytest.mark.parametrize("kind", ["sorted", "reversed", "equal", "few", "zeros", "nan"])
+def test_how_keys_lie(kind: str) -> None:
+    x = np.sort(np.random.default_rng(0).standard_normal(70_000).astype(np.float32))
+    x = {
+        "sorted": x,
+        "reversed": x[::-1].copy(),
+        "equal": np.full_like(x, 3),
+        "few": (x * 1000).astype(int).astype(np.float32) % 7,
+        "zeros": np.copysign(np.zeros_like(x), np.sin(np.arange(x.size))),
+        "nan": np.full_like(x, np.nan),
+    }[kind]
+    is_sorted(compiled(jnp.sort, x), order_of(x), x)
+
+
+SORT = """
+func.func @main(%x: {type}, %y: {type}) -> ({type}, {type}) {{
+  %0:2 = "stablehlo.sort"(%x, %y) <{{dimension = 0 : i64, is_stable = false}}> ({{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+    {body}
+    stablehlo.return %p : tensor<i1>
+  }}) : ({type}, {type}) -> ({type}, {type})
+  return %0#0, %0#1 : {type}, {type}
+}}"""
+
+
+def bits_in_order(x: Array) -> Array:
+    """Integers that compare as floats do in total order."""
+    bits = x.view(np.int32)
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+TWO = "(tensor<f32>, tensor<f32>)"
+COMPARATORS: dict[str, tuple[str, Callable[[Array, Array], list[Array]]]] = {
+    "no place for nan": (f"%p = stablehlo.compare LT, %a, %b, FLOAT : {TWO} -> tensor<i1>", lambda x, _: [x]),
+    "total order": (
+        f"%p = stablehlo.compare LT, %a, %b, TOTALORDER : {TWO} -> tensor<i1>",
+        lambda x, _: [bits_in_order(x)],
+    ),
+    "descending": (
+        f"%p = stablehlo.compare GT, %a, %b, TOTALORDER : {TWO} -> tensor<i1>",
+        lambda x, _: [~bits_in_order(x)],
+    ),
+    "sides exchanged": (
+        f"%p = stablehlo.compare GT, %b, %a, TOTALORDER : {TWO} -> tensor<i1>",
+        lambda x, _: [bits_in_order(x)],
+    ),
+    "second operand": (
+        f"%p = stablehlo.compare LT, %c, %d, TOTALORDER : {TWO} -> tensor<i1>",
+        lambda _, y: [bits_in_order(y)],
+    ),
+    "computed": (
+        f"""%s = stablehlo.abs %a : tensor<f32>
+        %t = stablehlo.abs %b : tensor<f32>
+        %p = stablehlo.compare LT, %s, %t, TOTALORDER : {TWO} -> tensor<i1>""",
+        lambda x, _: [bits_in_order(np.abs(x))],
+    ),
+    "of two operands": (
+        f"""%s = stablehlo.add %a, %c : tensor<f32>
+        %t = stablehlo.add %b, %d : tensor<f32>
+        %p = stablehlo.compare LT, %s, %t, FLOAT : {TWO} -> tensor<i1>""",
+        lambda x, y: [x + y],
+    ),
+    "zeros of one operand": (  # not the one that is compared
+        f"""%0 = stablehlo.constant dense<0.0> : tensor<f32>
+        %u = stablehlo.compare EQ, %c, %0, FLOAT : {TWO} -> tensor<i1>
+        %v = stablehlo.compare EQ, %d, %0, FLOAT : {TWO} -> tensor<i1>
+        %s = stablehlo.select %u, %0, %a : tensor<i1>, tensor<f32>
+        %t = stablehlo.select %v, %0, %b : tensor<i1>, tensor<f32>
+        %p = stablehlo.compare LT, %s, %t, TOTALORDER : {TWO} -> tensor<i1>""",
+        lambda x, y: [bits_in_order(np.where(y == 0, np.float32(0), x))],
+    ),
+    "only zeros are equal": (
+        f"""%0 = stablehlo.constant dense<0.0> : tensor<f32>
+        %u = stablehlo.compare EQ, %a, %0, FLOAT : {TWO} -> tensor<i1>
+        %v = stablehlo.compare EQ, %b, %0, FLOAT : {TWO} -> tensor<i1>
+        %s = stablehlo.select %u, %0, %a : tensor<i1>, tensor<f32>
+        %t = stablehlo.select %v, %0, %b : tensor<i1>, tensor<f32>
+        %p = stablehlo.compare LT, %s, %t, TOTALORDER : {TWO} -> tensor<i1>""",
+        lambda x, _: [bits_in_order(np.where(x == 0, np.float32(0), x))],
+    ),
+    "one zero for another number": (
+        f"""%0 = stablehlo.constant dense<0.0> : tensor<f32>
+        %1 = stablehlo.constant dense<1.0> : tensor<f32>
+        %u = stablehlo.compare EQ, %a, %1, FLOAT : {TWO} -> tensor<i1>
+        %v = stablehlo.compare EQ, %b, %1, FLOAT : {TWO} -> tensor<i1>
+        %s = stablehlo.select %u, %0, %a : tensor<i1>, tensor<f32>
+        %t = stablehlo.select %v, %0, %b : tensor<i1>, tensor<f32>
+        %p = stablehlo.compare LT, %s, %t, TOTALORDER : {TWO} -> tensor<i1>""",
+        lambda x, _: [bits_in_order(np.where(x == 1, np.float32(0), x))],
+    ),
+}
+
+
+def order(function: Callable[..., object], *arguments: Array) -> Order | None:
+    """How a function that is one sort is sorted."""
+    with jax.enable_x64(True):
+        module = run_stages(load(jax.jit(function).lower(*arguments).as_text()), "", "fused", shlo.Options())
+    fusions = [op for op in module.body.operations if "hlo.fusion" in op.attributes]
+    (op,) = (each for one in fusions for each in one.body.blocks[0].operations if each.operation.name.endswith(".sort"))
+    return order_of_rows(op, shape(op.operands[0])[-1])
+
+
+def test_which_way_rows_are_sorted() -> None:
+    x, y = np.zeros(1000, np.float32), np.zeros(1000)
+    both = frozenset(("zero", "nan"))
+    one = order(jnp.sort, x)
+    assert one is not None
+    assert (one.bits, one.restored, one.classes, one.carries) == (32, 0, both, False)
+    placed = order(lambda *all: jax.lax.sort(all, num_keys=1), x, x.astype(np.int32))
+    assert placed is not None
+    assert (placed.restored, placed.moved, placed.gathered) == (0, 1, ())
+    gathered = order(lambda *all: jax.lax.sort(all, num_keys=1), x, y, x)
+    assert gathered is not None
+    assert (gathered.restored, gathered.moved, gathered.gathered) == (0, None, (1, 2))
+    two = order(lambda *all: jax.lax.sort(all, num_keys=2), x, x)
+    assert two is not None
+    assert (two.bits, two.restored, two.gathered) == (64, None, (0, 1))
+    whole = order(jnp.sort, x.astype(np.int16))
+    assert whole is not None
+    assert (whole.bits, whole.classes) == (16, frozenset())
+    assert order(lambda *all: jax.lax.sort(all, num_keys=2), y, x) is None  # 96 bits
+    assert order(jnp.sort, x[: LEAST_ROW - 1]) is None
+
+
+@pytest.mark.parametrize("name", COMPARATORS)
+@pytest.mark.parametrize("size", [LEAST_ROW - 1, 4500])
+def test_comparators(name: str, size: int) -> None:
+    body, keys = COMPARATORS[name]
+    x, y = numbers("float32", size), numbers("float32", size, seed=1)
+    found = compiled(SORT.format(type=f"tensor<{size}xf32>", body=body), x, y)
+    is_sorted(found, order_of(*keys(x, y)), x, y)
