@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget, host_target, named_target
+from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget, host_target, named_target, without_units
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.c import CEmitter
 from stablehlo_py.codegen.target import Architecture
@@ -27,7 +27,7 @@ class CTarget(CpuTarget):
     def of(cls, name: str | None, *, here: bool = False) -> CTarget:
         """For a processor of that name (`Options.cpu`), whose vectors loops over lanes are as long as. None: any, one
         lane at a time; or, if it is to run `here`, this one. Raises OptionError: there is none."""
-        processor = named_target(name, host_target())
+        processor = without_units(named_target(name, host_target()))
         if processor is GENERIC or (name is None and not here):
             return cls("c99", "", 1, 16, ANY, processor=processor)
         size, masked = (processor.vector_bits, processor.registers), processor.masked_bits

@@ -197,6 +197,11 @@ def require_host(program: CompiledProgram, features: Sequence[str]) -> None:
             remedy="compile the model on the machine that runs it",
         )
     missing = cpu_features.missing_features(features)
+    if missing and cpu_features.is_refused(missing):
+        raise LoadError(
+            "this program uses AMX, which the system does not let this process use",
+            remedy="load it before threads get alternate signal stacks, or compile it with Options(cpu='avx512vnni')",
+        )
     if missing:
         raise LoadError(
             f"this program was compiled for the CPU '{program.target}'; this one lacks {elided(missing)}",

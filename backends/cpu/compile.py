@@ -52,7 +52,7 @@ class Generated:
     def described(self, module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
         """The program as the runtime knows it, without machine code."""
         made = describe(module, backend, target.name, options, self.program.sites)
-        made.features = required_features(target)
+        made.features = required_features(target, tiles=self.program.uses_tiles)
         made.symbols = outside_symbols(name for unit in self.units for name, _ in unit.externals)
         made.arena_bytes = 0 if self.layout else int(self.program.arena_bytes)
         made.uses_pool, made.loops, made.threads = self.program.uses_pool, self.program.loops, options.thread_count

@@ -1,12 +1,17 @@
-"""What the processor of this machine has, by LLVM's names."""
+"""What the processor of this machine has and the system lets this process use, by LLVM's names."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable
 from functools import cache
 
+# The registers of AMX, which a process has to ask for.
+TILE_FEATURES = ("amx-tile", "amx-bf16", "amx-int8")
+REQUEST_LEAVE, TILE_DATA = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 # Where the system has other names than LLVM. Its list has what the processor and the system support.
 _SYSTEM_NAMES = {"avx512vnni": "avx512_vnni", "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
+_SYSTEM_NAMES |= {name: name.replace("-", "_") for name in TILE_FEATURES}
 _LIST = "/proc/cpuinfo"
 _LINES = ("flags", "Features")  # of x86-64, of AArch64
 
@@ -25,6 +30,29 @@ def present() -> frozenset[str]:
     return frozenset()
 
 
+@cache
+def tiles_permitted() -> bool:
+    """Whether Linux lets this process use tiles, which it asks once: leave holds for all its threads, and for what it
+    forks.
+
+    Tiles make the record of a signal 8 KiB larger. So leave is refused where a thread has an alternate signal stack too
+    small for that; once it is given, no thread gets one (Linux, Documentation/arch/x86/xstate.rst).
+    """
+    try:
+        ask = ctypes.CDLL(None).arch_prctl
+    except (OSError, AttributeError):
+        return False
+    ask.argtypes = (ctypes.c_int, ctypes.c_ulong)
+    return ask(REQUEST_LEAVE, TILE_DATA) == 0
+
+
 def missing_features(required: Iterable[str]) -> list[str]:
-    """Those of the features that this host lacks."""
-    return [name for name in required if _SYSTEM_NAMES.get(name, name) not in present()]
+    """Those of the features that this host lacks; where it has all, those that it does not let this process use."""
+    required = list(required)
+    absent = [name for name in required if _SYSTEM_NAMES.get(name, name) not in present()]
+    return absent or [name for name in required if name in TILE_FEATURES and not tiles_permitted()]
+
+
+def is_refused(features: Iterable[str]) -> bool:
+    """Whether missing features are those of processors that have them, in processes that may not use them."""
+    return all(_SYSTEM_NAMES.get(name, name) in present() for name in features)

@@ -12,7 +12,8 @@ from stablehlo_py.backends.cpu import grid, layout
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
+from stablehlo_py.backends.cpu.tiles import are_permitted
+from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
@@ -20,7 +21,7 @@ from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.mlir import ir
-from stablehlo_py.runtime.entry import ENDED, FAILED
+from stablehlo_py.runtime.entry import ENDED, FAILED, NO_TILES
 
 CHUNKS_PER_THREAD = 4
 OPERANDS = 512  # few kernels have more
@@ -53,6 +54,10 @@ class CpuProgram(NativeProgram):
         self._ns = 0.0  # what a call of each kernel takes, as the kernels estimate it
         self._tasks: dict[str, Function] = {}  # by phase
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
+        self.uses_tiles = any(kernel.uses_tiles for kernel in kernels.values())
+        if self.uses_tiles:
+            refused = self.f.binary("xor", are_permitted(self.f), self.f.const(1, I1))
+            self.f.ret_if(refused, self.f.const(NO_TILES, I32))
         self.emit()
 
     @property

@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from functools import cache
 
-from stablehlo_py.backends.cpu.features import missing_features
+from stablehlo_py.backends.cpu.features import TILE_FEATURES, missing_features
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.target import (
@@ -81,6 +81,14 @@ AVX512 = CpuTarget(
     masked_bits=8,
 )
 AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+avx512vnni")
+AMX_BF16, AMX_INT8 = "amx-bf16", "amx-int8"
+AMX = replace(
+    AVX512_VNNI,
+    features=f"{AVX512_VNNI.features},+amx-tile,+amx-bf16,+amx-int8",
+    matrix_units=(AMX_BF16, AMX_INT8),
+    l1=48 << 10,
+    l2=2 << 20,
+)
 AVX2 = CpuTarget("haswell", "+avx2,+fma,-avx512f", 256, 16, X86_64)
 BASELINE = CpuTarget("x86-64", "", 128, 16, X86_64, masked_bits=NO_MASKS, fused=False, rounds=False, converts_f16=False)
 # Any CPU of this architecture.
@@ -95,7 +103,7 @@ GENERIC = CpuTarget(
     rounds=host_architecture() is not X86_64,
     converts_f16=host_architecture() is AARCH64,
 )
-NAMED = dict(zip(CPUS, (AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC), strict=True))
+NAMED = dict(zip(CPUS, (AMX, AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC), strict=True))
 
 _NEON = CpuTarget("generic", "+neon", 128, 32, AARCH64, masked_bits=NO_MASKS)
 _SVE = replace(_NEON, vector_bits=256, masked_bits=8, scalable=True)
@@ -138,10 +146,15 @@ _OTHERS = (
 OTHERS = dict(zip(OTHER_CPUS, _OTHERS, strict=True))
 
 
-def required_features(target: CpuTarget) -> tuple[str, ...]:
-    """What a CPU must have to run code for a target, by LLVM's names."""
+def required_features(target: CpuTarget, *, tiles: bool = True) -> tuple[str, ...]:
+    """What a CPU must have to run code for a target, by LLVM's names; code without `tiles` does not need those."""
     names = [feature[1:] for feature in target.features.split(",") if feature.startswith("+")]
-    return tuple(name for name in names if not name.startswith("prefer-"))
+    return tuple(name for name in names if not name.startswith("prefer-") and (tiles or name not in TILE_FEATURES))
+
+
+def without_units(target: CpuTarget) -> CpuTarget:
+    """The same CPU without its matrix units."""
+    return AVX512_VNNI if target is AMX else target
 
 
 def baseline_target() -> CpuTarget:
@@ -182,8 +195,8 @@ def require_own(target: CpuTarget, name: str | None) -> None:
 
 @cache
 def host_target() -> CpuTarget:
-    """The best description that the host can run."""
-    for target in (AVX512_VNNI, AVX512, AVX2):
+    """The best description that the host can run, and lets this process run."""
+    for target in (AMX, AVX512_VNNI, AVX512, AVX2):
         if not missing_features(required_features(target)):
             return target
     return baseline_target()

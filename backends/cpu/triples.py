@@ -75,6 +75,11 @@ def object_target(cpu: str | None, triple: str | None) -> tuple[CpuTarget, str]:
             f"the CPU '{cpu}' is one of {target.architecture.name}, and the triple '{triple}' of {architecture.name}",
             remedy=f"use one of {', '.join(cpus_of(architecture))}; or leave one of them out",
         )
+    if target.matrix_units and not is_linux(full):
+        raise OptionError(
+            f"code for the CPU '{cpu}' is for Linux, which it asks for leave to use AMX; the triple is '{triple}'",
+            remedy="use cpu='avx512vnni'",
+        )
     return target, full
 
 

@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
+from stablehlo_py.backends.cpu.tiles import are_permitted
 from stablehlo_py.backends.cpu.triples import object_target
-from stablehlo_py.codegen.builder import I32, PTR, Function, Value
+from stablehlo_py.codegen.builder import I1, I32, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import OptionError
 
 # Leaves as glibc numbers them (CPUID_INDEX_1, 7, 80000001); registers eax, ebx, ecx, edx are 0 to 3.
 _ONE, _SEVEN, _EXTENDED = 0, 1, 2
-_EBX, _ECX = 1, 2
+_EBX, _ECX, _EDX = 1, 2, 3
 _BITS = {
     "sse3": (_ONE, _ECX, 0),
     "ssse3": (_ONE, _ECX, 9),
@@ -40,6 +41,9 @@ _BITS = {
     "avx512bw": (_SEVEN, _EBX, 30),
     "avx512vl": (_SEVEN, _EBX, 31),
     "avx512vnni": (_SEVEN, _ECX, 11),
+    "amx-bf16": (_SEVEN, _EDX, 22),
+    "amx-tile": (_SEVEN, _EDX, 24),
+    "amx-int8": (_SEVEN, _EDX, 25),
     "lzcnt": (_EXTENDED, _ECX, 5),
 }
 # What LLVM takes from the names of these CPUs, beside the features that their descriptions list.
@@ -75,7 +79,7 @@ def version_targets(cpus: Sequence[str], triple: str | None) -> tuple[list[CpuTa
         if target.architecture is not X86_64 or target.name not in _OF_NAMES:
             raise OptionError(
                 f"'{cpu}' cannot be one of several CPUs of a library",
-                remedy="use x86-64, x86-64-v2, x86-64-v3, x86-64-v4, avx2, avx512 and avx512vnni",
+                remedy="use x86-64, x86-64-v2, x86-64-v3, x86-64-v4, avx2, avx512, avx512vnni and amx",
             )
     return targets, full
 
@@ -115,4 +119,7 @@ def _has(f: Function, target: CpuTarget) -> Value:
         active = f.load(I32, found, 4 + register)  # behind what cpuid says: what the system supports too
         lacks = f.binary("xor", f.binary("and", active, f.const(mask, I32)), f.const(mask, I32))
         missing = f.binary("or", missing, lacks)
-    return f.cmp("eq", missing, f.const(0, I32))
+    has = f.cmp("eq", missing, f.const(0, I32))
+    if not target.matrix_units:
+        return has
+    return f.if_(has, lambda: are_permitted(f), lambda: f.const(0, I1))[0]

@@ -163,6 +163,10 @@ class Emitter:
         """An instruction of one machine, by the name that its compiler gives it."""
         raise self.lacks(f"target_intrinsic {name}")
 
+    def target_effect(self, name: str, operands: Sequence[Value]) -> None:
+        """The same without a result."""
+        raise self.lacks(f"target_effect {name}")
+
     def cmp(self, predicate: str, a: Value, b: Value) -> str:
         """i1, lane by lane."""
         raise self.lacks("cmp")

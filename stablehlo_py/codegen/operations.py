@@ -207,6 +207,10 @@ class Operations(Assembly):
         """An instruction of one machine, by the name that its compiler gives it ("llvm.x86...")."""
         return self._value(self.emit.target_intrinsic(name, operands, result), result)
 
+    def target_effect(self, name: str, *operands: Value) -> None:
+        """The same of an instruction without a result."""
+        self.emit.target_effect(name, operands)
+
     def cmp(self, predicate: str, a: Value, b: Value) -> Value:
         """i1 (or vector of i1). Float predicates: oeq ogt oge olt ole one ord ueq ... une uno; integer: eq ne slt
         sle sgt sge ult ule ugt uge."""

@@ -36,7 +36,9 @@ enum {
   SHLO_WORKSPACE = 4, /* the workspace is too small, null, or not aligned to 64 bytes */
   SHLO_SIZES = 5,     /* the dimensions do not fit the model */
   SHLO_CONSTANTS = 6, /* there are no constants, or their file is not the one that belongs to the model */
-  SHLO_NULL = 7       /* the address of an argument or a result is null */
+  SHLO_NULL = 7,      /* the address of an argument or a result is null */
+  /* What the entry returns, too: */
+  SHLO_NO_TILES = 8   /* the code uses AMX, and the CPU has none, or Linux does not let this process use it */
 };
 
 /* A part of the work: iterations [begin, end), by a thread whose number is below the program's thread count. */

@@ -72,6 +72,7 @@ static inline const char *shlo_status_text(int status) {
     case SHLO_SIZES: return "the dimensions do not fit the model";
     case SHLO_CONSTANTS: return "the constants are missing, or are not those of this model";
     case SHLO_NULL: return "the address of an argument or a result is null";
+    case SHLO_NO_TILES: return "the CPU has no AMX, or the system does not let this process use it";
   }
   return "unknown status";
 }

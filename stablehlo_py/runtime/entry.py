@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from stablehlo_py.errors import UnsupportedError
 
-# What the entry returns; from WORKSPACE on, what the functions of a library (backends/common/library.py) refuse.
-OK, FAILED, ENDED, OLD_CALL, WORKSPACE, SIZES, CONSTANTS, NULL = range(8)
+# What the entry returns; from WORKSPACE to NULL, what the functions of a library (backends/common/library.py) refuse.
+OK, FAILED, ENDED, OLD_CALL, WORKSPACE, SIZES, CONSTANTS, NULL, NO_TILES = range(9)
 ASKED, ANSWER = 0, 8  # in bytes, in the block that may end loops (`shlo_call.interrupt`)
 
 

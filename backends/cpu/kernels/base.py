@@ -9,6 +9,7 @@ from typing import TypeAlias
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.backends.cpu.tiles import CONFIGURE
 from stablehlo_py.codegen.builder import I64, PTR, Function
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.passes.symbolic.checks import Check
@@ -52,6 +53,11 @@ class Kernel:
     may_fail: bool = False
     loops: bool = False
     checks: tuple[Check, ...] = ()
+
+    @property
+    def uses_tiles(self) -> bool:
+        """Whether it needs leave of the system (tiles.py)."""
+        return any(CONFIGURE in text for text in self.functions.values())
 
     @classmethod
     def of(

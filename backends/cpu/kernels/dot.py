@@ -6,6 +6,7 @@ of the result are brought to common axes, so transposed weights, split heads and
 
 from __future__ import annotations
 
+import functools
 import math
 
 from stablehlo_py.backends.common.contraction import Source, dot_axes
@@ -32,8 +33,10 @@ def _phases(rooted: Rooted) -> None:
     a, b = rooted.source(lhs), rooted.source(rhs)
     if dot_axes(rooted.root, a.dimensions, b.dimensions, None) is None:
         a, b = rooted.materialized(lhs), rooted.materialized(rhs)
-    a, b = _pairs(rooted, a, b)
-    rooted.emit(a, b, lambda left, right, result: dot_axes(rooted.root, left, right, result))
+    axes = functools.partial(dot_axes, rooted.root)
+    if not rooted.has_unit(a, b, axes):
+        a, b = _pairs(rooted, a, b)
+    rooted.emit(a, b, axes)
 
 
 def _pairs(rooted: Rooted, a: Source, b: Source) -> tuple[Source, Source]:

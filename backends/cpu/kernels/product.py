@@ -14,12 +14,13 @@ from stablehlo_py.backends.cpu.kernels.base import Part, finished, phase_functio
 from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
+from stablehlo_py.backends.cpu.kernels.matrix_unit import UnitProduct, fitting_unit
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
 from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, Problem, make_plan, symbolic_plan
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
-from stablehlo_py.codegen.types import Element
+from stablehlo_py.codegen.types import ELEMENTS, Element
 from stablehlo_py.dialect.symint import HINT, IntLike, bounds, equal, is_known, less, select, size_hint
 
 # Where the number of rows comes with the call there is code for one row, for few, such as 8, and for more than 28, the
@@ -93,6 +94,8 @@ def emit_product(builder: KernelBuilder, contraction: Contraction, arithmetic: A
     elif not contraction.is_known:
         plan = symbolic_plan(contraction, arithmetic, builder.target, HINT, 1)
         _emit_gemm(builder, contraction, arithmetic, epilogue, plan)
+    elif unit := fitting_unit(contraction, arithmetic, builder.target):
+        _emit_on_unit(builder, UnitProduct(contraction, unit, epilogue, arithmetic.accumulator))
     elif not _emit_few_rows(builder, contraction, arithmetic, epilogue):
         _emit_gemm(builder, contraction, arithmetic, epilogue, make_plan(contraction, arithmetic, builder.target))
 
@@ -138,6 +141,22 @@ def _emit_gemm(
     rooms = replace(_pack(builder, problem), sums=sums)
     gemm = Gemm(problem, epilogue, rooms)
     builder.phase("", gemm.iterations, gemm.cost, gemm.emit)
+
+
+def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
+    """The phases of a product on a matrix unit: packing, then computing."""
+    sides = ["b", "a"] if product.packs_a else ["b"]
+    rooms = {side: builder.scratch.take(product.size_of(side), ELEMENTS["i32"]) for side in sides}
+    product.room_a, product.room_b = rooms.get("a"), rooms["b"]
+    for side in sides:
+        iterations = product.pack_iterations(side)
+        cost = 0.5 * product.size_of(side) / iterations
+
+        def emit(f: Function, side: str = side) -> None:
+            f.loop(f.begin, f.end, 1, lambda number: product.emit_pack(f, side, number, rooms[side]))
+
+        builder.phase(f"pack_{side}", iterations, cost, emit)
+    builder.phase("", product.iterations, product.cost, product.emit)
 
 
 def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from stablehlo_py.backends.common.contraction import Axes, Contraction, Dimensions, Operand, Source, scaled
 from stablehlo_py.backends.common.fusion import Fusion
@@ -21,6 +22,7 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of, memory_e
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
+from stablehlo_py.backends.cpu.kernels.matrix_unit import fitting_unit
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
 from stablehlo_py.backends.cpu.kernels.tiling import normalize
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -30,6 +32,8 @@ from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
+
+AxesOf: TypeAlias = Callable[[Dimensions, Dimensions, Dimensions], "Axes | None"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Rooted:
         self,
         a: Source,
         b: Source,
-        axes: Callable[[Dimensions, Dimensions, Dimensions], Axes | None],
+        axes: AxesOf,
         frame: Frame | None = None,
     ) -> None:
         """Add the phases from the operands to the outputs. `axes(A, B, C)` gives the loops, None where digits do not
@@ -103,26 +107,42 @@ class Rooted:
         Raises:
             NoLoops: only outer axes could be contiguous in the result.
         """
-        sizes = shape(self.root.results[0])
-        frame = frame or Frame(sizes, (0,) * len(sizes))
-        direct = None
-        if frame.sizes == sizes:
-            direct = output_digits(self.fusion.ops, self.fusion.outputs, self.root)
-        if direct is not None:
-            contraction = self._contraction(a, b, axes(a.dimensions, b.dimensions, direct))
-            if contraction and (contraction.n.c == 1 or contraction.n.size == 1):
-                emit_product(self.builder, contraction, self.arithmetic, self._epilogue(contraction))
-                return
-        for layout in scratch_layouts(frame.sizes):
-            contraction = self._contraction(a, b, axes(a.dimensions, b.dimensions, layout))
-            if contraction and (contraction.n.c == 1 or contraction.n.size == 1):
-                break
-        else:
-            raise NoLoops(f"no loops for '{self.root.operation.name}'", op=self.root.operation.name)
+        frame = frame or self._whole()
+        contraction, layout = self._chosen(a, b, axes, frame)
+        if layout is None:
+            emit_product(self.builder, contraction, self.arithmetic, self._epilogue(contraction))
+            return
         room = self.builder.scratch.take(math.prod(frame.sizes) * self.arithmetic.parts, self.arithmetic.element)
         raw = StoreTo(room, (*contraction.outer, contraction.m, contraction.n))
         emit_product(self.builder, contraction, self.arithmetic, raw)
         emit_outputs(self.builder, self.fusion, self.root, self.arithmetic, room, layout, frame.origin)
+
+    def has_unit(self, a: Source, b: Source, axes: AxesOf) -> bool:
+        """Whether the target has a matrix unit that computes the product of these operands."""
+        contraction, _ = self._chosen(a, b, axes, self._whole())
+        return fitting_unit(contraction, self.arithmetic, self.target) is not None
+
+    def _whole(self) -> Frame:
+        sizes = shape(self.root.results[0])
+        return Frame(sizes, (0,) * len(sizes))
+
+    def _chosen(
+        self, a: Source, b: Source, axes: AxesOf, frame: Frame
+    ) -> tuple[Contraction, tuple[Digits, ...] | None]:
+        """The contraction, and the layout of its result in scratch; None: its elements go to the outputs at once."""
+        layouts: list[tuple[Digits, ...] | None] = list(scratch_layouts(frame.sizes))
+        direct = None
+        if frame == self._whole():
+            direct = output_digits(self.fusion.ops, self.fusion.outputs, self.root)
+        if direct is not None:
+            layouts.insert(0, None)
+        for layout in layouts:
+            result = direct if layout is None else layout
+            assert result is not None
+            contraction = self._contraction(a, b, axes(a.dimensions, b.dimensions, result))
+            if contraction and (contraction.n.c == 1 or contraction.n.size == 1):
+                return contraction, layout
+        raise NoLoops(f"no loops for '{self.root.operation.name}'", op=self.root.operation.name)
 
     def _contraction(self, a: Source, b: Source, axes: Axes | None) -> Contraction | None:
         if axes is None:

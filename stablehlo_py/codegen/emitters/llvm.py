@@ -178,6 +178,10 @@ class LlvmEmitter(Emitter):
         refs, types = self._listed(operands)
         return self._define(f'llvm.call_intrinsic "{name}"({refs}) : ({types}) -> {self.types[result.text]}')
 
+    def target_effect(self, name: str, operands: Sequence[Value]) -> None:
+        refs, types = self._listed(operands)
+        self.lines.append(f'llvm.call_intrinsic "{name}"({refs}) : ({types}) -> ()')
+
     def cmp(self, predicate: str, a: Value, b: Value) -> str:
         name = "fcmp" if a.type.is_float else "icmp"
         return self._define(f'llvm.{name} "{predicate}" {a.ref}, {b.ref} : {self.types[a.type.text]}')

@@ -201,7 +201,7 @@ def test_the_header_says_what_the_structure_is() -> None:
     declared = re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", body[1]))
     assert declared == [name for name, _ in entry.Call._fields_]
     codes = {name: int(number) for name, number in re.findall(r"SHLO_(\w+) = (\d+)", header)}
-    names = ("OK", "FAILED", "ENDED", "OLD_CALL", "WORKSPACE", "SIZES", "CONSTANTS", "NULL")
+    names = ("OK", "FAILED", "ENDED", "OLD_CALL", "WORKSPACE", "SIZES", "CONSTANTS", "NULL", "NO_TILES")
     assert codes == {name: getattr(entry, name) for name in names}
     message = re.search(r"char message\[(\d+)\]", header)
     assert message is not None

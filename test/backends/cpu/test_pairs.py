@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import jax
 import ml_dtypes
 import numpy as np
 import pytest
+from dots import Dot, types_of
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, AVX512_VNNI, BASELINE, GENERIC, CpuTarget
@@ -16,59 +14,6 @@ from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
 TARGETS = here(AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC)
-
-
-def _types(arrays: Sequence[np.ndarray]) -> list[str]:
-    """MLIR types of integer arrays: int8 is i8, uint8 is ui8."""
-    names = [array.dtype.name.replace("int", "i") for array in arrays]
-    return [f"tensor<{'x'.join(map(str, array.shape))}x{name}>" for array, name in zip(arrays, names, strict=True)]
-
-
-@dataclass(frozen=True)
-class Dot:
-    """A product: shapes, dtypes, (batch, contracted) dimensions of each side."""
-
-    name: str
-    lhs: tuple[int, ...]
-    rhs: tuple[int, ...]
-    contract: tuple[tuple[int, ...], tuple[int, ...]] = ((1,), (0,))
-    batch: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    dtypes: tuple[object, object] = (np.int8, np.int8)
-
-    def arrays(self) -> list[np.ndarray]:
-        random = np.random.default_rng(0)
-        arrays = []
-        for sizes, dtype in zip((self.lhs, self.rhs), self.dtypes, strict=True):
-            info = ml_dtypes.iinfo(dtype)
-            arrays.append(random.integers(info.min, info.max, sizes, endpoint=True).astype(dtype))
-        return arrays
-
-    def expected(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Exact sums modulo 2^32."""
-        left, right = "abcdefg"[: a.ndim], list("uvwxyz"[: b.ndim])
-        for pairs in (self.batch, self.contract):
-            for i, j in zip(*pairs, strict=True):
-                right[j] = left[i]
-        batch = [left[i] for i in self.batch[0]]
-        free = [label for i, label in enumerate(left) if i not in (*self.batch[0], *self.contract[0])]
-        free += [label for j, label in enumerate(right) if j not in (*self.batch[1], *self.contract[1])]
-        equation = f"{left},{''.join(right)}->{''.join(batch + free)}"
-        return np.einsum(equation, a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
-
-    def text(self, arrays: Sequence[np.ndarray]) -> str:
-        def body(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-            return build.value(
-                "dot",
-                build.tensor(self.expected(*arrays).shape, ir.IntegerType.get_signless(32)),
-                lhs,
-                rhs,
-                lhs_batch=self.batch[0],
-                rhs_batch=self.batch[1],
-                lhs_contract=self.contract[0],
-                rhs_contract=self.contract[1],
-            )
-
-        return build_fusion("dot", _types(arrays), body)
 
 
 DOTS = [
@@ -179,5 +124,5 @@ def test_convolutions_are_exact(name: str, dtype: type, target: CpuTarget) -> No
             batch_groups=1,
         )
 
-    (result,) = run_kernel(build_fusion("convolution", _types(arrays), body), arrays, target)
+    (result,) = run_kernel(build_fusion("convolution", types_of(arrays), body), arrays, target)
     np.testing.assert_array_equal(result, expected.astype(np.int32))

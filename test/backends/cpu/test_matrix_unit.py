@@ -1,0 +1,176 @@
+"""Products on AMX: kernels as they are where the machine has it, and everywhere by other instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import pytest
+from dots import Dot, types_of
+from emulated_tiles import EMULATED, emulate
+from one_kernel import build_fusion, compile_kernel, here, run_kernel
+
+from stablehlo_py.backends.cpu.target import AMX, AVX512_VNNI, CpuTarget
+from stablehlo_py.dialect import build
+from stablehlo_py.mlir import ir
+
+BF16 = (ml_dtypes.bfloat16, ml_dtypes.bfloat16)
+S, U = np.int8, np.uint8
+BOTH = [EMULATED, *here(AMX)]
+
+
+def floats(name: str, *args: object, **more: object) -> Dot:
+    return Dot(name, *args, dtypes=BF16, **{"result": "f32"} | more)
+
+
+SHAPES = {
+    "one tile": ((16, 64), (64, 16)),
+    "two of each": ((32, 128), (128, 32)),
+    "odd": ((37, 75), (75, 50)),
+    "last strip of one row": ((33, 96), (96, 64)),
+    "last panel of one column": ((32, 64), (64, 33)),
+    "last step of one": ((32, 129), (129, 48)),
+    "several blocks": ((96, 6000), (6000, 40)),
+}
+
+
+@pytest.fixture(params=BOTH, ids=lambda target: "tiles" if target is AMX else "emulated")
+def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CpuTarget:
+    if request.param is not AMX:
+        emulate(monkeypatch)
+    return request.param
+
+
+def check(case: Dot, target: CpuTarget) -> np.ndarray:
+    arrays = case.arrays()
+    text, expected = case.text(arrays), case.expected(*arrays)
+    compiled = compile_kernel(text, target)
+    assert any("pack_b" in phase.symbol for phase in compiled.kernel.phases)
+    (result,), (in_pieces,) = compiled.run(arrays), compiled.run(arrays, 3)
+    assert result.tobytes() == in_pieces.tobytes()
+    if case.result == "i32":
+        np.testing.assert_array_equal(result, expected)
+        return result
+    # Sums of products of neighbours round in f32, as others do: some units in the last place of the sum of magnitudes.
+    magnitudes = case.expected(*(np.abs(array.astype(np.float32)).astype(array.dtype) for array in arrays))
+    last = 2.0**-8 if case.result == "bf16" else 0
+    assert (np.abs(result.astype(np.float64) - expected) <= 2.0**-22 * magnitudes + last * np.abs(expected)).all()
+    return result
+
+
+@pytest.mark.parametrize("turned", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("dtypes", [BF16, (S, S)], ids=["floats", "bytes"])
+def test_layouts(dtypes: tuple[type, type], name: str, turned: str, target: CpuTarget) -> None:
+    lhs, rhs = SHAPES[name]
+    lhs, rhs = lhs[:: -1 if turned[0] == "t" else 1], rhs[:: -1 if turned[1] == "t" else 1]
+    contract = ((0 if turned[0] == "t" else 1,), (1 if turned[1] == "t" else 0,))
+    check(Dot(name, lhs, rhs, contract, dtypes=dtypes, result="f32" if dtypes is BF16 else "i32"), target)
+
+
+@pytest.mark.parametrize("dtypes", [(U, U), (S, U), (U, S)], ids=["uu", "su", "us"])
+def test_unsigned_bytes(dtypes: tuple[type, type], target: CpuTarget) -> None:
+    check(Dot("odd", *SHAPES["odd"], dtypes=dtypes), target)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        floats("batched", (3, 20, 62), (3, 62, 40), ((2,), (1,)), ((0,), (0,))),
+        floats("batch in the middle", (20, 3, 62), (62, 40, 3), ((2,), (0,)), ((1,), (2,))),
+        floats("batch of whole tiles", (2, 32, 64), (2, 64, 32), ((2,), (1,)), ((0,), (0,))),
+        floats("two contracted", (32, 5, 64), (5, 64, 40), ((1, 2), (0, 1))),
+        floats("two contracted, crossed", (20, 5, 64), (64, 40, 5), ((2, 1), (0, 2))),
+        floats("three contracted", (20, 2, 3, 50), (2, 3, 50, 40), ((1, 2, 3), (0, 1, 2))),
+        floats("to bf16", (33, 70), (70, 50), result="bf16"),
+        Dot("four dimensions", (2, 16, 3, 64), (2, 64, 3, 16), ((3,), (1,)), ((0, 2), (0, 2))),
+        Dot("two contracted, bytes", (20, 3, 70), (3, 70, 40), ((1, 2), (0, 1)), dtypes=(U, S)),
+        Dot("extreme", (32, 4096), (4096, 32)),
+    ],
+    ids=lambda case: case.name,
+)
+def test_axes(case: Dot, target: CpuTarget) -> None:
+    check(case, target)
+
+
+@pytest.mark.skipif(not here(AMX), reason="this CPU has no AMX, or lets this process use none")
+@pytest.mark.parametrize("case", [floats("floats", (40, 200), (200, 50)), Dot("bytes", (40, 200), (200, 50))])
+def test_the_emulation_gives_the_bits_of_the_instructions(case: Dot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subnormal numbers, infinities and NaN included."""
+    a, b = case.arrays()
+    if case.result == "f32":
+        special = np.array([1e-40, -1e-39, np.inf, np.nan, 3e38, 2.0**-126, -(2.0**-70), 0.0], a.dtype)
+        a[:8, 3], b[5, :8], a[:, 9] = special, special, 2.0**-70
+        b[9, :] = np.linspace(-(2.0**-55), 2.0**-56, 50).astype(b.dtype)
+        a[20:30] = np.where(np.arange(200) == 9, a[20:30], 0)
+    text = case.text((a, b))
+    (ours,) = run_kernel(text, (a, b), AMX)
+    emulate(monkeypatch)
+    (emulated,) = run_kernel(text, (a, b), EMULATED)
+    nan = np.isnan(ours) if case.result == "f32" else np.zeros(ours.shape, bool)
+    assert (nan == (np.isnan(emulated) if nan.any() else nan)).all()
+    assert ours[~nan].tobytes() == emulated[~nan].tobytes()
+
+
+@pytest.mark.parametrize("sizes", [(32, 64, 64), (35, 70, 50)], ids=["whole", "odd"])
+def test_epilogues(sizes: tuple[int, int, int], target: CpuTarget) -> None:
+    """A bias, a maximum with zero, and a second result of another type."""
+    m, k, n = sizes
+    random = np.random.default_rng(1)
+    a, b = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
+    bias = random.standard_normal(n).astype(np.float32)
+
+    def body(lhs: ir.Value, rhs: ir.Value, bias: ir.Value) -> Sequence[ir.Value]:
+        f32, bf16 = (build.tensor((m, n), ir.Type.parse(name)) for name in ("f32", "bf16"))
+        numbers = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
+        product = build.value("dot", f32, lhs, rhs, **numbers)
+        total = build.value("add", f32, product, build.value("broadcast", f32, bias, dimensions=(1,)))
+        return [total, build.value("convert", bf16, total)]
+
+    first, second = run_kernel(build_fusion("dot", types_of((a, b, bias)), body), (a, b, bias), target)
+    expected = a.astype(np.float64) @ b.astype(np.float64) + bias
+    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-4)
+    assert (second == first.astype(ml_dtypes.bfloat16)).all()
+
+
+def test_subnormal_numbers_are_zero(target: CpuTarget) -> None:
+    a, b = np.full((16, 64), 1e-39, ml_dtypes.bfloat16), np.full((64, 16), 2.0**100, ml_dtypes.bfloat16)
+    case = floats("subnormal", a.shape, b.shape)
+    assert (run_kernel(case.text((a, b)), (a, b), target)[0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "unit"),
+    [
+        (Dot("bytes", (16, 64), (64, 16)), True),
+        (floats("floats", (16, 64), (64, 16)), True),
+        (Dot("few rows", (15, 640), (640, 16)), False),
+        (Dot("few columns", (16, 640), (640, 15)), False),
+        (Dot("short", (64, 16), (16, 64)), False),
+        (Dot("shorts", (16, 64), (64, 16), dtypes=(np.int16, np.int16)), False),
+        (Dot("mixed", (16, 64), (64, 16), dtypes=(np.int16, np.int8)), False),
+        (Dot("four bits", (16, 64), (64, 16), dtypes=(ml_dtypes.int4, ml_dtypes.int4)), False),
+    ],
+    ids=lambda case: case.name if isinstance(case, Dot) else "",
+)
+def test_which_products_use_it(case: Dot, unit: bool) -> None:
+    text = case.text(case.arrays())
+    for target in (AMX, AVX512_VNNI):
+        kernel = compile_kernel(text, target).kernel
+        assert kernel.uses_tiles == (unit and target is AMX)
+
+
+def test_functions_configure_and_release() -> None:
+    """Tiles are configured once, and released; a step loads four of them for four instructions."""
+    case = floats("plain", (64, 128), (128, 64))
+    kernel = compile_kernel(case.text(case.arrays()), AMX).kernel
+    functions = [text for text in kernel.functions.values() if "tdpbf16ps" in text]
+    assert len(functions) == 1
+    (text,) = functions
+    calls = [line.split('"')[1] for line in text.splitlines() if "llvm.x86." in line]
+    assert calls[0] == "llvm.x86.ldtilecfg"
+    assert calls[-1] == "llvm.x86.tilerelease"
+    assert calls.count("llvm.x86.tilerelease") == calls.count("llvm.x86.ldtilecfg") == 1
+    assert calls.count("llvm.x86.tdpbf16ps") == calls.count("llvm.x86.tileloadd64") == 4
+    assert calls.count("llvm.x86.tilezero") == calls.count("llvm.x86.tilestored64") == 4

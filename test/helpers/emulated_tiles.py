@@ -1,0 +1,106 @@
+"""AMX by other instructions: kernels for it run on any CPU, and give the bits that it gives.
+
+What these are: Intel, "Software Developer's Manual", volume 2, TDPBF16PS and TDPBSSD.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from one_kernel import here
+
+from stablehlo_py.backends.cpu.target import AMX, AVX2, AVX512, CpuTarget, baseline_target
+from stablehlo_py.codegen.builder import F32, I8, I32, Function, Index, Value, VectorType
+
+SIDE, NUMBERS = 16, 256  # rows of a tile; numbers of 32 bits in it
+FLOATS, INTEGERS = VectorType(SIDE, F32), VectorType(SIDE, I32)
+PREFIX = "llvm.x86."
+# The best CPU without tiles that this machine is, described as if it had them.
+EMULATED: CpuTarget = replace((*here(AVX512, AVX2), baseline_target())[0], matrix_units=AMX.matrix_units)
+
+
+def emulate(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """From now on kernels have other code for tiles; the names of the instructions that it stands for are returned as
+    they come."""
+    tiles: dict[str, Value] = {}  # by function: the memory that its tiles are
+    written: list[str] = []
+
+    def target_effect(f: Function, name: str, *operands: Value) -> None:
+        name = name.removeprefix(PREFIX)
+        written.append(name)
+        if name == "ldtilecfg":
+            tiles[f.name] = f.alloca(8 * NUMBERS, I32)
+        elif name == "tilerelease":
+            del tiles[f.name]
+        elif name == "tilezero":
+            f.set_memory(_tile(f, tiles[f.name], operands[0]), 0, 4 * NUMBERS)
+        elif name in ("tileloadd64", "tilestored64"):
+            _copy(f, name == "tileloadd64", _tile(f, tiles[f.name], operands[0]), operands[1], operands[2])
+        else:
+            sums, a, b = (_tile(f, tiles[f.name], operand) for operand in operands)
+            f.loop(0, SIDE, 1, partial(_row, f, name, sums, a, b))
+
+    monkeypatch.setattr(Function, "target_effect", target_effect)
+    return written
+
+
+def _tile(f: Function, tiles: Value, number: Value) -> Value:
+    return f.gep(tiles, f.imul(number.constant, NUMBERS), I32)
+
+
+def _copy(f: Function, loads: bool, tile: Value, memory: Value, stride: Value) -> None:
+    def row(number: Index) -> None:
+        at, beside = f.gep(tile, f.imul(number, SIDE), I32), f.gep(memory, f.imul(number, stride), I8)
+        source, to = (beside, at) if loads else (at, beside)
+        f.store(f.load(INTEGERS, source), to)
+
+    f.loop(0, SIDE, 1, row)
+
+
+def _row(f: Function, name: str, sums: Value, a: Value, b: Value, row: Index) -> None:
+    """A row of sums, to which the products of a row of A with all columns of B are added."""
+    at = f.imul(row, SIDE)
+    if name == "tdpbf16ps":
+        zero = f.const(0, FLOATS)
+
+        def pair(k: Index, *so_far: Value) -> list[Value]:
+            left, right = f.splat(f.load(I32, a, f.iadd(at, k)), SIDE), f.load(INTEGERS, b, f.imul(k, SIDE))
+            halves = ((_low(f, left), _low(f, right)), (_high(f, left), _high(f, right)))
+            return [_flushed(f, f.intrinsic("fma", x, y, z)) for (x, y), z in zip(halves, so_far, strict=True)]
+
+        even, odd = f.loop(0, SIDE, 1, pair, [zero, zero])
+        before = _flushed(f, f.load(FLOATS, sums, at))
+        f.store(_flushed(f, f.fadd(before, _flushed(f, f.fadd(even, odd)))), sums, at)
+        return
+
+    def quad(k: Index, so_far: Value) -> list[Value]:
+        left, right = f.splat(f.load(I32, a, f.iadd(at, k)), SIDE), f.load(INTEGERS, b, f.imul(k, SIDE))
+        for number in range(4):
+            x, y = (_byte(f, value, number, sign) for value, sign in zip((left, right), name[4:6], strict=True))
+            so_far = f.binary("add", so_far, f.binary("mul", x, y))
+        return [so_far]
+
+    (total,) = f.loop(0, SIDE, 1, quad, [f.load(INTEGERS, sums, at)])
+    f.store(total, sums, at)
+
+
+def _low(f: Function, pairs: Value) -> Value:
+    return _flushed(f, f.bitcast(f.binary("shl", pairs, f.const(16, INTEGERS)), FLOATS))
+
+
+def _high(f: Function, pairs: Value) -> Value:
+    return _flushed(f, f.bitcast(f.binary("and", pairs, f.const(-(1 << 16), INTEGERS)), FLOATS))
+
+
+def _flushed(f: Function, value: Value) -> Value:
+    """Zero for subnormal numbers."""
+    bits = f.bitcast(value, INTEGERS)
+    tiny = f.cmp("eq", f.binary("and", bits, f.const(0x7F80_0000, INTEGERS)), f.const(0, INTEGERS))
+    return f.bitcast(f.select(tiny, f.binary("and", bits, f.const(-(1 << 31), INTEGERS)), bits), FLOATS)
+
+
+def _byte(f: Function, quads: Value, number: int, sign: str) -> Value:
+    high = f.binary("shl", quads, f.const(24 - 8 * number, INTEGERS))
+    return f.binary("ashr" if sign == "s" else "lshr", high, f.const(24, INTEGERS))
