@@ -54,5 +54,5 @@ def missing_features(required: Iterable[str]) -> list[str]:
 
 
 def is_refused(features: Iterable[str]) -> bool:
-    """Whether missing features are those of processors that have them, in processes that may not use them."""
-    return all(_SYSTEM_NAMES.get(name, name) in present() for name in features)
+    """Whether missing features are tiles, which the processor has and this process may not use."""
+    return all(name in TILE_FEATURES and _SYSTEM_NAMES[name] in present() for name in features)
