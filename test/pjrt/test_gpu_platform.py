@@ -14,13 +14,11 @@ from test.helpers.platform_scripts import script
 
 PLATFORM = os.environ.get("SHLO_TEST_PLATFORM", "shlo_opencl")
 
-# A product that takes long enough to look at it while it runs.
-LONG = """
+# Products that take long enough to look at them while they run: on a processor few do.
+LONG = f"""
 @jax.jit
 def long(x):
-    for _ in range(6):
-        x = x @ x * 1e-3
-    return x
+    return jax.lax.fori_loop(0, {6 if PLATFORM == "shlo_opencl" else 3000}, lambda _, x: x @ x * 1e-3, x)
 x = jnp.ones((1000, 1000))
 long(x).block_until_ready()
 step = jax.jit(lambda s: s * 0.5 + 1, donate_argnums=0)
