@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from stablehlo_py.backends.common.roofline import Rates
+from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, SIDE, configure_tiles
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
-from stablehlo_py.backends.cpu.target import CpuTarget, host_target, named_target
-from stablehlo_py.codegen.builder import F32, F64, I64, PTR, Function, ScalarType, Value, VectorType
+from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, CpuTarget, baseline_target, host_target, named_target
+from stablehlo_py.codegen.builder import F32, F64, I8, I16, I32, I64, PTR, Function, ScalarType, Type, Value, VectorType
 
 #: Bytes that a copy reads and writes: what lies in the caches of a core, in those that cores share, and in memory.
 COPIES = (1 << 14, 1 << 18, 1 << 21, 1 << 24, 1 << 28)
@@ -64,18 +65,16 @@ class Peaks:
 def measure_peaks(threads: int, cpu: str | None = None) -> Peaks:
     """Those of as many threads with the instructions of a CPU (`Options.cpu`), in about half a second. The process
     should be pinned to as many CPUs, and they should have nothing else to do."""
-    target = named_target(cpu, host_target())
-    kernels = {"f64": _multiply_add("f64", target, F64), "f32": _multiply_add("f32", target, F32)}
-    functions = [*(function for function, _ in kernels.values()), _copies(target)]
-    code = NativeCode([compile_units([Unit.of(*functions)])])
+    kernels = _kernels(named_target(cpu, host_target()))
+    code = NativeCode([compile_units([Unit.of(*(function for function, _ in kernels.values()), _copies())])])
     rates = {}
     for name, (_, operations) in kernels.items():
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.address(name))
         rates[name] = operations * _rate(threads, partial(_on_memory, call))
     copy = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)(code.address("copies"))
     copies = {size: size * _rate(threads, partial(_between, copy, size // 2)) for size in COPIES}
-    narrow = dict.fromkeys(("f16", "i8"), rates["f32"])  # computed as f32, or as integers of 32 bits
-    return Peaks(threads, Rates(bandwidth=copies[COPIES[-1]], **{**narrow, **rates}), copies)
+    computed_as_f32 = dict.fromkeys(("f16", "i8"), rates["f32"])
+    return Peaks(threads, Rates(bandwidth=copies[COPIES[-1]], **{**computed_as_f32, **rates}), copies)
 
 
 def size_text(size: int) -> str:
@@ -83,30 +82,89 @@ def size_text(size: int) -> str:
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 
 
-def _multiply_add(name: str, target: CpuTarget, element: ScalarType) -> tuple[Function, int]:
-    """void NAME(ptr, n): n times `_CHAINS` multiply-adds of vectors; and the operations of one of these times."""
-    f = Function(name, [("sums", PTR), ("count", I64)], target.emitter(), result=None)
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+Kernel: TypeAlias = "tuple[Function, int]"  # void NAME(ptr, n): do something n times; the operations of one time
+
+
+def _kernels(target: CpuTarget) -> dict[str, Kernel]:
+    """By the name of the rate: what does most operations of that type at once."""
+    found = {name: _multiply_add(name, target, element) for name, element in (("f64", F64), ("f32", F32))}
+    pairs = target.pair_intrinsics.get(target.lanes(32))
+    if pairs:
+        found["i8"] = _pairs(target, pairs)
+    units = {"f16": (AMX_BF16, 2, "llvm.x86.tdpbf16ps"), "i8": (AMX_INT8, 4, "llvm.x86.tdpbssd")}
+    for name, (unit, group, instruction) in units.items():
+        if unit in target.matrix_units:
+            found[name] = _tiles(name, target, group, instruction)
+    return found
+
+
+def _begin(name: str, target: CpuTarget) -> tuple[Function, Value, Value]:
+    f = Function(name, [("memory", PTR), ("count", I64)], target.emitter(), result=None)
+    return f, f.parameters["memory"], f.parameters["count"]
+
+
+def _chains(f: Function, type_: Type, memory: Value, count: Value, step: Callable[[Value], Value]) -> None:
+    """Let each of `_CHAINS` vectors become `step` of itself so often."""
+    lanes = type_.lanes
+    places = [number * lanes for number in range(_CHAINS)]
+    start = [f.load(type_, memory, place) for place in places]
+    for value, place in zip(f.loop(0, count, 1, lambda _, *each: list(map(step, each)), start), places, strict=True):
+        f.store(value, memory, place)
+    f.ret()
+
+
+def _multiply_add(name: str, target: CpuTarget, element: ScalarType) -> Kernel:
+    """Multiply-adds of vectors."""
+    f, memory, count = _begin(name, target)
     lanes = target.lanes(element.bits)
     type_ = VectorType(lanes, element) if lanes > 1 else element
-    place, count = f.parameters["sums"], f.parameters["count"]
-    first, second = f.load(type_, place), f.load(type_, place, lanes)
-
-    def turn(_: object, *sums: Value) -> Sequence[Value]:
-        return [f.fma(each, first, second) for each in sums]
-
-    start = [f.load(type_, place, number * lanes) for number in range(_CHAINS)]
-    for number, each in enumerate(f.loop(0, count, 1, turn, start)):
-        f.store(each, place, number * lanes)
-    f.ret()
+    first, second = f.load(type_, memory), f.load(type_, memory, lanes)
+    _chains(f, type_, memory, count, lambda value: f.fma(value, first, second))
     return f, 2 * lanes * _CHAINS
 
 
-def _copies(target: CpuTarget) -> Function:
-    """void copies(target, source, size, count): copy so many bytes so often."""
-    f = Function("copies", [("to", PTR), ("source", PTR), ("size", I64), ("count", I64)], target.emitter(), result=None)
-    f.loop(
-        0, f.parameters["count"], 1, lambda _: f.copy_memory(*(f.parameters[name] for name in ("to", "source", "size")))
-    )
+def _pairs(target: CpuTarget, intrinsic: str) -> Kernel:
+    """Products of 16-bit integers, added in pairs to lanes of 32 bits."""
+    f, memory, count = _begin("i8", target)
+    lanes = target.lanes(32)
+    wide, narrow = VectorType(lanes, I32), VectorType(2 * lanes, I16)
+    factors = f.load(narrow, memory)
+
+    def step(value: Value) -> Value:
+        products = f.target_intrinsic(intrinsic, f.bitcast(value, narrow), factors, result=wide)
+        return f.binary("add", value, products)
+
+    _chains(f, wide, memory, count, step)
+    return f, 4 * lanes * _CHAINS
+
+
+def _tiles(name: str, target: CpuTarget, group: int, instruction: str) -> Kernel:
+    """Products of tiles of AMX: 2 x 2 tiles of sums."""
+    f, memory, count = _begin(name, target)
+    configure_tiles(f)
+    tiles = [f.const(number, I8) for number in range(8)]
+    for tile in tiles:
+        f.target_effect("llvm.x86.tileloadd64", tile, memory, f.const(ROW_BYTES))
+
+    def turn(_: object) -> None:
+        for number in range(4):
+            f.target_effect(instruction, tiles[number], tiles[4 + number // 2], tiles[6 + number % 2])
+
+    f.loop(0, count, 1, turn)
+    f.target_effect("llvm.x86.tilestored64", tiles[0], memory, f.const(ROW_BYTES))
+    f.target_effect("llvm.x86.tilerelease")
+    f.ret()
+    return f, 4 * 2 * SIDE**3 * group
+
+
+def _copies() -> Function:
+    """void copies(to, source, size, count): copy so many bytes so often."""
+    parameters = [("to", PTR), ("source", PTR), ("size", I64), ("count", I64)]
+    f = Function("copies", parameters, baseline_target().emitter(), result=None)
+    to, source, size, count = f.parameters.values()
+    f.loop(0, count, 1, lambda _: f.copy_memory(to, source, size))
     f.ret()
     return f
 

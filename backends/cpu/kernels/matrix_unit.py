@@ -85,6 +85,14 @@ def _inner(contraction: Contraction) -> Axis:
     return max(contraction.k, key=lambda axis: axis.size)
 
 
+def configure_tiles(f: Function) -> None:
+    """From here on all tiles are whole ones, until they are released."""
+    configuration = [1, *[0] * 15, *[ROW_BYTES, 0] * 8, *[0] * 16, *[SIDE] * 8, *[0] * 8]
+    place = f.alloca(ROW_BYTES, I8)
+    f.store(f.const_lanes(configuration, I8), place)
+    f.target_effect("llvm.x86.ldtilecfg", place)
+
+
 class UnitProduct:
     """A contraction on a matrix unit: its packing and compute phases."""
 
@@ -302,11 +310,8 @@ class UnitProduct:
 
     def emit(self, f: Function) -> None:
         """The compute phase."""
-        configuration = [1, *[0] * 15, *[ROW_BYTES, 0] * 8, *[0] * 16, *[SIDE] * 8, *[0] * 8]  # all tiles whole
-        place = f.alloca(ROW_BYTES, I8)
-        f.store(f.const_lanes(configuration, I8), place)
         buffer = f.alloca(STRIP * PANEL, self.accumulator)
-        f.target_effect("llvm.x86.ldtilecfg", place)
+        configure_tiles(f)
         outer = self.contraction.outer
 
         def iteration(number: Value) -> None:

@@ -15,7 +15,7 @@ from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.peaks import Peaks, measure_peaks
 from stablehlo_py.backends.cpu.target import host_target
-from stablehlo_py.codegen.builder import F32
+from stablehlo_py.codegen.builder import F32, F64, ScalarType
 
 
 def test_every_peak_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,14 +30,51 @@ def test_every_peak_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {field.name for field in fields(Rates)} >= {"f64", "f32", "f16", "i8", "bandwidth"}
 
 
-def test_the_kernel_does_the_operations_that_are_counted() -> None:
-    function, operations = peaks._multiply_add("f32", host_target(), F32)
+def called(kernel: peaks.Kernel, name: str, memory: np.ndarray, count: int) -> int:
+    """What a kernel leaves in memory; the operations of one time."""
+    function, operations = kernel
     code = NativeCode([compile_units([Unit.of(function)])])
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.address("f32"))
-    memory = np.ones(4096, np.float32)
-    call(memory.ctypes.data, 10)  # sums begin with what lies in memory: 1 + 10 * (1 * 1)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.address(name))(memory.ctypes.data, count)
+    return operations
+
+
+@pytest.mark.parametrize(("name", "type_", "element"), [("f32", np.float32, F32), ("f64", np.float64, F64)])
+def test_multiply_adds_are_those_that_are_counted(name: str, type_: type, element: ScalarType) -> None:
+    memory = np.ones(4096, type_)
+    operations = called(peaks._multiply_add(name, host_target(), element), name, memory, 10)
     sums = memory[memory != 1]
-    assert (sums == 11).all() and operations == 2 * len(sums)
+    assert (sums == 11).all(), "1 + 10 * (1 * 1)"
+    assert operations == 2 * len(sums)
+
+
+def test_pairs_of_products_are_those_that_are_counted() -> None:
+    target = host_target()
+    if target.lanes(32) not in target.pair_intrinsics:
+        pytest.skip("this CPU has no instruction for pairs of products")
+    memory = np.zeros(4096, np.int16)
+    memory[:2048:2] = 1  # in each lane of 32 bits the number 1; as factors, 1 and 0
+    operations = called(peaks._pairs(target, target.pair_intrinsics[target.lanes(32)]), "i8", memory, 3)
+    sums = memory.view(np.int32)
+    changed = sums[sums > 1]
+    assert (changed == 8).all(), "doubled three times"
+    assert operations == 4 * len(changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "instruction", "one"),
+    [("f16", 2, "llvm.x86.tdpbf16ps", 0x3F80_3F80), ("i8", 4, "llvm.x86.tdpbssd", 0x0101_0101)],
+)
+def test_tiles_are_those_that_are_counted(name: str, group: int, instruction: str, one: int) -> None:
+    target = host_target()
+    if not target.matrix_units:
+        pytest.skip("this CPU has no tiles, or Linux does not let this process use them")
+    memory = np.full(1024, one, np.int32)
+    operations = called(peaks._tiles(name, target, group, instruction), name, memory, 2)
+    products = 2 * 16 * group  # of an element: two times a row and a column of ones
+    start = np.int32(one).view(np.float32) if name == "f16" else one
+    sums = memory[:256].view(np.float32 if name == "f16" else np.int32)
+    np.testing.assert_allclose(sums, start + products)
+    assert operations == 4 * 256 * 16 * group * 2
 
 
 def test_between_copies_that_were_measured_lies_what_lies_between() -> None:
