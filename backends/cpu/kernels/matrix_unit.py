@@ -7,7 +7,7 @@ or four bytes (Intel, "Intrinsics and tiles", Software Developer's Manual, volum
     for block of rows, panel of 32 columns:        the phase's range
         for strip of 32 rows in block:
             for step of 16 groups:                  2 x 2 tiles of sums stay in registers
-                load 2 tiles of A and 2 of B, multiply-add 4 times
+                load 2 tiles of A and 2 of B, multiply-add 4 times; prefetch a share of the next panel
             store the sums; epilogue
 
 A phase before packs B into tiles, and A unless its rows already lie as tiles need them. Contracted axes are padded with
@@ -36,7 +36,7 @@ SIDE = 16  # rows of a tile, columns of a tile of sums, groups of the contracted
 ROW_BYTES = 64
 TILE = SIDE * ROW_BYTES // 4  # numbers of 32 bits
 PANEL = STRIP = 2 * SIDE
-BLOCK_BYTES = 1 << 20  # of A, which all panels of B meet while it is in the L2 cache
+BLOCK_BYTES = 1 << 19  # of A, which all panels of B meet while it is in the L2 cache
 LEAST = 1 << 14  # products of a contraction that are worth packing
 FULL = 0.5  # of each step, at least, so much has to be no padding
 
@@ -354,6 +354,7 @@ class _Panel:
         whole = product.n // PANEL * PANEL
         self.n = affine_of(start, whole - PANEL if valid == PANEL else whole, PANEL)
         self.column_tiles = -(-valid // SIDE)
+        self.share = -(-2 * SIDE // product.block)  # cache lines of the next panel that a step of a strip prefetches
         self.a = self._base("a", product.room_a, outer)
         self.b = f.gep(self._base("b", product.room_b, outer), f.imul(panel, 2 * product.steps * TILE), I32)
 
@@ -419,6 +420,9 @@ class _Panel:
         """Add all products of a strip to its sums."""
         f, product = self.f, self.product
         unit, contraction = product.unit, product.contraction
+        # Each strip of the block has its share of the next panel.
+        number = f.isub(f.idiv(row, STRIP), f.imul(self.block, product.block))
+        self.ahead = f.gep(self.b, f.iadd(2 * product.steps * TILE, f.imul(number, self.share * SIDE)), I32)
         if product.room_a:
             packed = f.gep(self.a, f.imul(row, product.steps * TILE // SIDE), I32)
 
@@ -455,6 +459,8 @@ class _Panel:
         """One step: the tiles of A are at `a` and `second` further, their rows `stride` bytes apart."""
         f = self.f
         b = f.gep(self.b, f.imul(step, 2 * TILE), I32)
+        for line in range(self.share):
+            f.prefetch(self.ahead, f.iadd(f.imul(step, 2 * TILE), line * SIDE), I32, locality=2)
         of_a = [f.gep(a, r * second, scalar_a) for r in range(row_tiles)]
         f.target_effect("llvm.x86.tileloadd64", self._tile(4), of_a[0], f.const(stride))
         for c in range(self.column_tiles):
