@@ -1,7 +1,8 @@
 """Sort along one dimension by the user's comparator. Spec: section sort. Always stable.
 
-Rows whose comparator is a known order are sorted digit by digit (radix.py) where they are long enough, all others by
-merging (merge.py).
+Rows whose comparator is a known order are records of unsigned integers (records.py) where they are long enough: those
+that are keys and nothing else are sorted by partitions (quick.py) where the processor has instructions for it, others
+by digits (radix.py). Everything else is merged (merge.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Before, Sorter, merge_passes, rooms
-from stablehlo_py.backends.cpu.kernels.radix import Order, RadixSorter, order_of
+from stablehlo_py.backends.cpu.kernels.quick import QuickSorter, partitions
+from stablehlo_py.backends.cpu.kernels.radix import RadixSorter
+from stablehlo_py.backends.cpu.kernels.records import Order, order_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Value
@@ -39,7 +42,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f = phase_function(fusion, target)
     order = order_of(op, size)
     if order is not None:
-        return _by_digits(f, fusion, target, op, order, int(size), stride, rows)
+        return _by_records(f, fusion, target, op, order, int(size), stride, rows)
     before = _comparator(f, op)
     (columns, spare), used = rooms(f, elements, size, 2)
 
@@ -83,7 +86,7 @@ def _comparator(f: Function, op: ir.OpView) -> Before:
     return before
 
 
-def _by_digits(
+def _by_records(
     f: Function,
     fusion: Fusion,
     target: CpuTarget,
@@ -95,10 +98,11 @@ def _by_digits(
 ) -> Kernel:
     sources = [operand(f, fusion, value) for value in op.operands]
     targets = [f.parameters[f"out{number}"] for number in range(len(op.results))]
-    sorter = RadixSorter(f, op, order, size, (sources, targets), target.lanes(32))
+    made = QuickSorter if partitions(order, rows, size, target) else RadixSorter
+    sorter = made(f, op, order, size, stride, (sources, targets), target.lanes(32))
 
     def row(i: Value) -> None:
-        sorter.sort(f.iadd(f.imul(f.idiv(i, stride), size * stride), f.irem(i, stride)), stride)
+        sorter.sort(f.iadd(f.imul(f.idiv(i, stride), size * stride), f.irem(i, stride)))
 
     f.loop(f.begin, f.end, 1, row)
     return Kernel.of(op_phase(f, rows, sorter.cost), private_bytes=sorter.used)

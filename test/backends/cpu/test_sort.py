@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.cpu.kernels.radix import LEAST_ROW, WIDE_DIGITS_FROM, Order
-from stablehlo_py.backends.cpu.kernels.radix import order_of as order_of_rows
+from stablehlo_py.backends.cpu.kernels import quick
+from stablehlo_py.backends.cpu.kernels.radix import WIDE_DIGITS_FROM
+from stablehlo_py.backends.cpu.kernels.records import LEAST_ROW, Order
+from stablehlo_py.backends.cpu.kernels.records import order_of as order_of_rows
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.frontend.load import load
@@ -284,3 +286,32 @@ def test_comparators(name: str, size: int) -> None:
     x, y = numbers("float32", size), numbers("float32", size, seed=1)
     found = compiled(SORT.format(type=f"tensor<{size}xf32>", body=body), x, y)
     is_sorted(found, order_of(*keys(x, y)), x, y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint64"])
+@pytest.mark.parametrize("sizes", [(1, 40_001), (40, 1000), (700, 64), (1200, 33), (33, 1001)])
+def test_by_partitions(dtype: str, sizes: tuple[int, int]) -> None:
+    """Rows of one network, and longer ones; along both dimensions."""
+    x = numbers(dtype, *sizes)
+    is_sorted(compiled(jnp.sort, x), order_of(x), x)
+    is_sorted(compiled(lambda x: jnp.sort(x, 0), x.T.copy()), order_of(x.T, axis=0), x.T.copy(), axis=0)
+
+
+@pytest.mark.parametrize("kind", ["random", "least", "greatest", "extremes", "rising", "falling", "organ pipes"])
+@pytest.mark.parametrize("depth", [1e9, 2.0, 0.0])
+def test_partitions_that_do_not_halve(kind: str, depth: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that are still long after many partitions are sorted by a heap."""
+    monkeypatch.setattr(quick, "DEPTH", depth)
+    random, size = np.random.default_rng(0), 50_000
+    low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    rising = np.arange(size, dtype=np.int32)
+    x = {
+        "random": random.integers(low, high, size, dtype=np.int32),
+        "least": np.full(size, low, np.int32),
+        "greatest": np.full(size, high, np.int32),
+        "extremes": random.choice(np.array([low, low + 1, high - 1, high], np.int32), size),
+        "rising": rising,
+        "falling": rising[::-1].copy(),
+        "organ pipes": np.minimum(rising, rising[::-1]),
+    }[kind]
+    is_sorted(compiled(jnp.sort, x), order_of(x), x)

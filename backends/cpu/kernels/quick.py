@@ -1,0 +1,333 @@
+"""Records that are keys and nothing else, sorted by partitions in vectors (quicksort), short parts by a bitonic network
+in registers.
+
+A partition writes to another memory, the lesser records from the front, the others from the back: a vector at a time,
+each side brought together by one instruction (compress). Equal records are the same bits, so the sort need not be
+stable. Parts of which many partitions made no small ones are sorted by a heap: no input takes quadratic time. Sources:
+Bramas, A Novel Hybrid Quicksort Algorithm Vectorized using AVX-512 (2017); Musser, Introspective Sorting (1997).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from stablehlo_py.backends.cpu.kernels.records import Order, RecordSorter
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import I1, I8, I16, I64, Function, Index, Value, VectorType
+from stablehlo_py.codegen.target import X86_64
+from stablehlo_py.dialect.symint import IntLike, is_known
+from stablehlo_py.mlir import ir
+
+REGISTERS = 8  # that a network sorts
+UNROLLED = 4
+LEAST_RECORDS = 1 << 15  # of an op
+DEPTH = 2.0  # partitions of a part, in those that halve it
+
+
+def partitions(order: Order, rows: IntLike, size: int, target: CpuTarget) -> bool:
+    """Whether records are sorted this way: keys of whole lanes, where vectors can be compressed, and so many that it
+    pays to compile what is longer than other ways."""
+    can = target.vector_bits == 512 and target.architecture is X86_64
+    many = is_known(rows) and rows * size >= LEAST_RECORDS
+    return can and many and not order.carries and order.bits > 16
+
+
+def depth_limit(size: int) -> int:
+    """How many partitions may precede a part of so many records."""
+    return int(DEPTH * math.log2(max(2, size))) + 2
+
+
+class QuickSorter(RecordSorter):
+    """Sorts rows of keys of more than 16 bits."""
+
+    def __init__(
+        self,
+        f: Function,
+        op: ir.OpView,
+        order: Order,
+        size: int,
+        stride: IntLike,
+        pointers: Sequence[Sequence[Value]],
+        lanes: int,
+    ) -> None:
+        super().__init__(f, op, order, size, stride, pointers, lanes)
+        self.width = 512 // self.word.bits
+        self.vector = VectorType(self.width, self.word)
+        self.mask = VectorType(self.width, I1)
+        self.bits = I16 if self.width == 16 else I8
+        self.most = REGISTERS * self.width
+        self.depth = depth_limit(size)
+        self.stack = f.alloca(3 * 2 * 64, I64) if size > self.most else None
+
+    def private_rooms(self) -> int:
+        """A result whose rows are dense is the other memory."""
+        return 1 if self.stride == 1 else 2
+
+    def begin(self, base: Index) -> None:
+        assert self.order.restored is not None
+        if self.stride == 1:
+            result = self.f.gep(self.targets[self.order.restored], base, self.word)
+            self.rooms = [[result], self.rooms[-1]]
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds for a row."""
+        return self.size * (1.5 + 0.2 * math.log2(max(2, self.size)) * self.word.bits / 32)
+
+    def in_order(self) -> list[Value]:
+        f, records = self.f, self.rooms[0][0]
+        if self.stack is None:
+            registers = 1 << (-(-self.size // self.width) - 1).bit_length()
+            self._network(records, records, f.const(self.size), registers)
+            return self.rooms[0]
+        self._push(f.const(0), f.const(0), f.const(self.size), f.const(0))
+        f.while_([f.const(1)], lambda height: f.cmp("sgt", height, f.const(0)), self._part)
+        return self.rooms[0]
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+    # The stack holds parts that are to be sorted: where they begin and end, and twice the number of partitions before
+    # them, plus one where they lie in the second room.
+
+    def _push(self, height: Index, *part: Value) -> None:
+        for number, value in enumerate(part):
+            self.f.store(value, self._stack, self.f.iadd(self.f.imul(height, 3), number))
+
+    @property
+    def _stack(self) -> Value:
+        assert self.stack is not None
+        return self.stack
+
+    def _part(self, height: Value) -> list[Value]:
+        """Take one part from the stack: sort it, or put what it is divided into there."""
+        f = self.f
+        top = f.iadd(height, -1)
+        low, high, state = (f.load(I64, self._stack, f.iadd(f.imul(top, 3), number)) for number in range(3))
+        size = f.index(f.isub(high, low))
+        is_first = f.cmp("eq", f.binary("and", state, f.const(1)), f.const(0))
+        first, second = (room[0] for room in self.rooms)
+        source, other = f.select(is_first, first, second), f.select(is_first, second, first)
+
+        def short() -> Value:
+            self._network(f.gep(source, low, self.word), f.gep(first, low, self.word), size, REGISTERS)
+            return f.index(top)
+
+        def long() -> list[Value]:
+            is_deep = f.cmp("sgt", state, f.const(2 * self.depth))
+            return f.if_(is_deep, by_heap, lambda: self._divide(top, low, high, state, source, other), unlikely=True)
+
+        def by_heap() -> Value:
+            self._heap_sort(f.gep(source, low, self.word), f.gep(first, low, self.word), size)
+            return f.index(top)
+
+        return f.if_(f.cmp("sle", size, f.const(self.most)), short, long)
+
+    def _divide(self, top: Index, low: Value, high: Value, state: Value, source: Value, other: Value) -> list[Value]:
+        f = self.f
+        pivot = self._pivot(source, low, high)
+        is_greatest = f.cmp("eq", pivot, f.const(-1, self.word))
+
+        def is_open(tried: Value, middle: Value) -> Value:
+            """Not tried yet; or no record is less than the pivot, and those that equal it shall be the lesser ones."""
+            again = f.binary("and", f.cmp("eq", tried, f.const(1)), f.cmp("eq", middle, low))
+            again = f.select(is_greatest, f.const(False, I1), again)
+            return f.binary("or", f.cmp("eq", tried, f.const(0)), again)
+
+        def divide(tried: Value, _: Value) -> list[Value]:
+            by = f.binary("add", pivot, f.cast("trunc", tried, self.word))
+            return [f.binary("add", tried, f.const(1)), self._partition(source, other, low, high, by)]
+
+        tried, middle = f.while_([f.const(0), low], is_open, divide)
+        following = f.binary("xor", f.binary("add", state, f.const(2)), f.const(1))
+
+        def usual() -> Value:
+            # The longer part waits: so the stack holds no more parts than a size can be halved.
+            shorter = f.cmp("slt", f.binary("sub", middle, low), f.binary("sub", high, middle))
+            waits = f.select(shorter, middle, low), f.select(shorter, high, middle)
+            self._push(top, *waits, following)
+            self._push(f.iadd(top, 1), f.select(shorter, low, middle), f.select(shorter, middle, high), following)
+            return f.index(f.iadd(top, 2))
+
+        def equal() -> Value:
+            end = f.select(f.cmp("eq", middle, low), high, middle)  # all, where the pivot is the greatest key
+            self._fill(low, end, pivot)
+            self._push(top, end, high, following)
+            return f.index(f.iadd(top, 1))
+
+        divided = f.binary("and", f.cmp("eq", tried, f.const(1)), f.cmp("ne", middle, low))
+        return f.if_(divided, usual, equal)
+
+    def _pivot(self, source: Value, low: Value, high: Value) -> Value:
+        """The median of a vector of records."""
+        f = self.f
+        step = f.index(f.idiv(f.isub(high, low), self.width))
+        places = f.binary("mul", f.lane_ids(self.width), f.splat(step, self.width))
+        taken = f.gather(self.vector, source, f.binary("add", f.splat(low, self.width), places))
+        return f.extract(self._sorted_registers([taken])[0], self.width // 2)
+
+    def _below(self, count: Value) -> Value:
+        """The mask of the first lanes, so many."""
+        f = self.f
+        bits = f.binary("xor", f.binary("shl", f.const(-1), count), f.const(-1))
+        return f.bitcast(f.cast("trunc", bits, self.bits), self.mask)
+
+    def _compressed(self, value: Value, mask: Value) -> Value:
+        name = f"llvm.x86.avx512.mask.compress.v{self.width}i{self.word.bits}"
+        return self.f.target_intrinsic(name, value, value, mask, result=self.vector)
+
+    def _ones(self, mask: Value) -> Value:
+        f = self.f
+        return f.cast("zext", f.intrinsic("ctpop", f.bitcast(mask, self.bits)), I64)
+
+    def _partition(self, source: Value, target: Value, low: Value, high: Value, pivot: Value) -> Value:
+        """Write the records below the pivot to the front of the part's place in `target`, the others to its back;
+        returns where these begin."""
+        f, width = self.f, self.width
+        pivots, every = f.splat(pivot, width), f.const(1, self.mask)
+
+        def vectors(start: Value, many: int, front: Value, back: Value) -> list[Value]:
+            for value in [f.load(self.vector, source, f.iadd(start, each * width)) for each in range(many)]:
+                less = f.cmp("ult", value, pivots)
+                count = self._ones(less)
+                # Between front and back there is room for this vector: what is written too far is written again.
+                f.store(self._compressed(value, less), target, front)
+                rest = f.binary("sub", f.const(width), count)
+                front, back = f.binary("add", front, count), f.binary("sub", back, rest)
+                others = self._compressed(value, f.binary("xor", less, every))
+                f.store(others, target, back, self._below(rest))
+            return [front, back]
+
+        size, step = f.isub(high, low), UNROLLED * width
+        several = f.iadd(low, f.imul(f.idiv(size, step), step))
+        single = f.iadd(low, f.imul(f.idiv(size, width), width))
+        ends = f.loop(low, several, step, lambda i, *ends: vectors(i, UNROLLED, *ends), [low, high])
+        front, back = f.loop(several, single, width, lambda i, *ends: vectors(i, 1, *ends), ends)
+        valid = self._below(f.index(f.isub(high, single)))
+        value = f.masked_load(self.vector, source, single, valid, f.const(0, self.vector))
+        less = f.cmp("ult", value, pivots)
+        first, others = f.binary("and", less, valid), f.binary("and", f.binary("xor", less, every), valid)
+        count, rest = self._ones(first), self._ones(others)
+        f.store(self._compressed(value, first), target, front, self._below(count))
+        f.store(self._compressed(value, others), target, f.isub(back, rest), self._below(rest))
+        return f.binary("add", front, count)
+
+    def _fill(self, low: Value, high: Value, record: Value) -> None:
+        """Write one record to all these places of the result."""
+        f, width = self.f, self.width
+        records = f.splat(record, width)
+
+        def fill(at: Value) -> None:
+            many = f.intrinsic("smin", f.index(f.isub(high, at)), f.const(width))
+            f.store(records, self.rooms[0][0], at, self._below(many))
+
+        f.loop(low, high, width, fill)
+
+    # --- networks ----------------------------------------------------------------------------------------------------
+
+    def _network(self, source: Value, target: Value, size: Value, registers: int) -> None:
+        f, width = self.f, self.width
+        greatest, values, masks = f.const(-1, self.vector), [], []
+        for number in range(registers):
+            left = f.intrinsic("smax", f.index(f.isub(size, number * width)), f.const(0))
+            masks.append(self._below(f.intrinsic("smin", left, f.const(width))))
+            values.append(f.masked_load(self.vector, source, number * width, masks[-1], greatest))
+        for number, value in enumerate(self._sorted_registers(values)):
+            f.store(value, target, number * width, masks[number])
+
+    def _sorted_registers(self, values: Sequence[Value]) -> list[Value]:
+        """The records of registers in order (Batcher's bitonic network)."""
+        width, found = self.width, list(values)
+        size = 2
+        while size <= width * len(found):
+            if size <= width:
+                found = [self._exchanged(each, size - 1) for each in found]
+            else:
+                self._mirror(found, size // width)
+            distance = size // 4
+            while distance:
+                if distance >= width:
+                    self._halves(found, distance // width)
+                else:
+                    found = [self._exchanged(each, distance) for each in found]
+                distance //= 2
+            size *= 2
+        return found
+
+    def _exchanged(self, value: Value, differs: int) -> Value:
+        """Each lane the lesser of itself and its partner where that follows, else the greater. The numbers of partners
+        differ in these bits."""
+        f = self.f
+        lanes = [lane ^ differs for lane in range(self.width)]
+        other = f.shuffle(value, value, lanes)
+        is_lower = f.const_lanes([int(lane < lanes[lane]) for lane in range(self.width)], I1)
+        return f.select(is_lower, f.intrinsic("umin", value, other), f.intrinsic("umax", value, other))
+
+    def _ordered(self, values: list[Value], low: int, high: int) -> None:
+        f, a, b = self.f, values[low], values[high]
+        values[low], values[high] = f.intrinsic("umin", a, b), f.intrinsic("umax", a, b)
+
+    def _mirror(self, values: list[Value], group: int) -> None:
+        """Compare each record of a group of registers with the one that lies as far from the other end."""
+        for start in range(0, len(values), group):
+            for number in range(group // 2):
+                low, high = start + number, start + group - 1 - number
+                values[high] = self._reversed(values[high])
+                self._ordered(values, low, high)
+
+    def _reversed(self, value: Value) -> Value:
+        return self.f.shuffle(value, value, range(self.width - 1, -1, -1))
+
+    def _halves(self, values: list[Value], distance: int) -> None:
+        """Compare registers that are so far apart."""
+        for number in range(len(values)):
+            if not number & distance:
+                self._ordered(values, number, number + distance)
+
+    # --- heap --------------------------------------------------------------------------------------------------------
+
+    def _heap_sort(self, source: Value, target: Value, size: Value) -> None:
+        """Sort so many records in place, and bring them to `target`."""
+        f = self.f
+
+        def sift(record: Value, start: Index, count: Index) -> None:
+            """Put a record where it belongs below a place of the heap, whose own one is free."""
+
+            def child(at: Value) -> Value:
+                """The greater of the two, if both are there."""
+                left = f.iadd(f.imul(at, 2), 1)
+                right = f.imin(f.iadd(left, 1), f.isub(count, 1))
+                a, b = f.load(self.word, source, left), f.load(self.word, source, right)
+                return f.select(f.cmp("ult", a, b), f.index(right), f.index(left))
+
+            def sinks(at: Value) -> Value:
+                has_child = f.cmp("slt", f.index(f.iadd(f.imul(at, 2), 1)), f.index(count))
+                greater = f.if_(
+                    has_child,
+                    lambda: f.cmp("ult", record, f.load(self.word, source, child(at))),
+                    lambda: f.const(False, I1),
+                )
+                return greater[0]
+
+            def move(at: Value) -> list[Value]:
+                below = child(at)
+                f.store(f.load(self.word, source, below), source, at)
+                return [below]
+
+            (place,) = f.while_([f.index(start)], sinks, move)
+            f.store(record, source, place)
+
+        half = f.idiv(size, 2)
+
+        def build(number: Value) -> None:
+            at = f.isub(f.isub(half, 1), number)
+            sift(f.load(self.word, source, at), at, size)
+
+        def take(number: Value) -> None:
+            last = f.isub(f.isub(size, 1), number)
+            record = f.load(self.word, source, last)
+            f.store(f.load(self.word, source, 0), source, last)
+            sift(record, 0, last)
+
+        f.loop(0, half, 1, build)
+        f.loop(0, f.isub(size, 1), 1, take)
+        f.loop(0, size, 1, lambda i: f.store(f.load(self.word, source, i), target, i))
