@@ -14,8 +14,9 @@ After::
       %1 = "hlo.transpose"(%0) {hlo.sharding = ["#sdy.sharding<@mesh, [{}, {\\"d\\"}]>"], ...} : ...
 
 Which dimensions correspond, the factors of an op say (dialect/ops/factors.py). What an op or a result of `@main` says
-already stays. Where operands disagree the first has its way, and an axis goes along one dimension only. A dimension
-whose size the devices do not divide is not sharded. Nothing goes backwards, or into regions.
+already stays, but for dimensions that it leaves open (`{?}`): these are sharded further. Where operands disagree the
+first has its way, and an axis goes along one dimension only. A dimension whose size the devices do not divide is not
+sharded. Nothing goes backwards.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.ops.factors import Dimension, Factors, factors_of
 from stablehlo_py.dialect.sharding import annotate, is_sharded, meshes_of, shardings_of, shardings_of_values
-from stablehlo_py.dialect.sharding_text import Axes, Sharding, leaves_open, read_mesh, read_sharding
+from stablehlo_py.dialect.sharding_text import Axes, Sharding, filled, leaves_open, read_mesh, read_sharding
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
+
+_CONTROL_FLOW = ("scf.while", "scf.if", "scf.index_switch")
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,49 @@ class PropagateShardings(Pass):
         known: dict[ir.Value, Sharding] = {}
         texts = shardings_of_values(main, "arg_attrs", len(block.arguments))
         _note(known, block.arguments, texts)
-        *ops, last = [view.operation for view in block.operations]
-        for op in ops:
-            said = shardings_of(op)
-            found = said if any(said) else [str(each or "") for each in _of_results(op, known, meshes)]
-            if any(found):
-                annotate(op, found)
-                _note(known, op.results, found)
+        last = _follow(block, known, meshes)
         _annotate_results(main, last, known, meshes)
+
+
+def _follow(block: ir.Block, known: dict[ir.Value, Sharding], meshes: Mapping[str, str]) -> ir.Operation:
+    """Note and write the shardings of a block's values; its terminator."""
+    *ops, last = [view.operation for view in block.operations]
+    for op in ops:
+        said = shardings_of(op)
+        found = said
+        if any(map(leaves_open, said)):
+            proposed = (
+                _of_control_flow(op, known, meshes) if op.name in _CONTROL_FLOW else _of_results(op, known, meshes)
+            )
+            found = [_chosen(*each) for each in zip(said, proposed, strict=True)]
+        if any(found):
+            annotate(op, found)
+            _note(known, op.results, found)
+    return last
+
+
+def _of_control_flow(
+    op: ir.Operation, known: dict[ir.Value, Sharding], meshes: Mapping[str, str]
+) -> list[Sharding | None]:
+    """Results of a loop are what its operands were in the beginning, or else what the body gives; those of branches
+    what the first one gives that says something."""
+    found: list[Sharding | None] = [None] * len(op.results)
+    if op.name == "scf.while":
+        found = [known.get(operand) for operand in op.operands]
+    for region in op.regions:
+        (block,) = region.blocks
+        for argument, sharding in zip(block.arguments, found, strict=False):
+            if sharding is not None:
+                known[argument] = sharding
+        last = _follow(block, known, meshes)
+        if last.name == "scf.yield":
+            found = [each or known.get(value) for each, value in zip(found, last.operands, strict=True)]
+    return found
+
+
+def _chosen(text: str, proposed: Sharding | None) -> str:
+    sharding = filled(text, proposed)
+    return text if sharding is None or sharding == read_sharding(text) else str(sharding)
 
 
 def _note(known: dict[ir.Value, Sharding], values: Iterable[ir.Value], texts: Iterable[str]) -> None:
@@ -75,8 +113,6 @@ def _of_results(
     mesh = next((each.mesh for each in given if each is not None), None)
     if mesh is None:
         return nothing
-    if op.name == "scf.while":  # results are what the operands were in the beginning, another time
-        return given
     factors = factors_of(op)
     if factors is None:
         return nothing
@@ -117,9 +153,11 @@ def _annotate_results(
     described = described or [ir.DictAttr.get({})] * len(last.operands)
     texts = shardings_of_values(main, "res_attrs", len(last.operands))
     for number, value in enumerate(last.operands):
-        if value in known and leaves_open(texts[number]) and _divides(known[value], value.type.shape, meshes):
+        text = _chosen(texts[number], known.get(value))
+        sharding = read_sharding(text)
+        if text != texts[number] and sharding is not None and _divides(sharding, value.type.shape, meshes):
             entries = {entry.name: entry.attr for entry in ir.DictAttr(described[number])}
-            described[number] = ir.DictAttr.get(entries | {SHARDING: ir.StringAttr.get(str(known[value]))})
+            described[number] = ir.DictAttr.get(entries | {SHARDING: ir.StringAttr.get(text)})
     main.attributes["res_attrs"] = ir.ArrayAttr.get(described)
 
 

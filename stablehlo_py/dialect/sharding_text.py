@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _SHARDING = re.compile(r'^#sdy\.sharding<(?:@(\w+|"[^"]*")|(mesh<.*?>(?=,)))\s*,\s*\[(.*?)\](.*)>$')
 _DIMENSION = re.compile(r"\{([^{}]*)\}")
@@ -82,9 +82,26 @@ def read_sharding(text: str) -> Sharding | None:
 
 
 def leaves_open(text: str) -> bool:
-    """Whether a value may be sharded in any way: nothing is said, or only that its dimensions may be sharded."""
+    """Whether a value may be sharded in some way that is not said: nothing is, or a dimension is open."""
     sharding = read_sharding(text)
-    return not text or (sharding is not None and not sharding.is_split and any(sharding.open) and all(sharding.open))
+    return not text or (sharding is not None and any(sharding.open))
+
+
+def filled(text: str, proposed: Sharding | None) -> Sharding | None:
+    """What is said of a value, with its open dimensions sharded as proposed: axes behind those that it has. Closed
+    dimensions stay, as do all where summands are left, or the axes are of another mesh. None: nothing is known."""
+    said = read_sharding(text)
+    if proposed is None or said is None:
+        return said if text else proposed
+    is_same_mesh = said.mesh == proposed.mesh or not said.is_split
+    if not any(said.open) or said.unreduced or not is_same_mesh or len(said.dimensions) != len(proposed.dimensions):
+        return said
+    used = {axis.name for axes in said.dimensions for axis in axes}
+    dimensions = []
+    for own, is_open, more in zip(said.dimensions, said.open, proposed.dimensions, strict=True):
+        fits = is_open and more[: len(own)] == own and not used & {axis.name for axis in more[len(own) :]}
+        dimensions.append(more if fits else own)
+    return replace(said, mesh=proposed.mesh, dimensions=tuple(dimensions))
 
 
 def single_device(text: str, meshes: Mapping[str, str]) -> int | None:
