@@ -76,17 +76,19 @@ def _target(external_array: Any, device: Any) -> Any:
 
 
 def _taken_over(external_array: Any, device: Any, copy: bool | None) -> jax.Array:
-    seen = imported(external_array)
-    if not copy and seen.flags.c_contiguous and seen.ctypes.data % VIEW_ALIGNMENT == 0:
-        capsule = external_array.__dlpack__(stream=None)
-        made = _jax.dlpack_managed_tensor_to_buffer(capsule, device, None, False)
-        return jnp.asarray(made, dtype=_jax.canonicalize_dtype(made.dtype))
-    if copy is False:
-        raise ValueError(
-            "Specified input which requires a copy, since its memory is not dense and row-major, or is not aligned to "
-            f"{VIEW_ALIGNMENT} bytes. However copy=False. Set copy=True or copy=None."
-        )
-    return jnp.array(seen, device=device)
+    if not copy:
+        try:
+            made = _jax.dlpack_managed_tensor_to_buffer(external_array.__dlpack__(stream=None), device, None, False)
+        except jax.errors.JaxRuntimeError as error:  # of Client_CreateViewOfDeviceBuffer
+            if copy is False:
+                raise ValueError(
+                    "Specified input which requires a copy, since its memory is not dense and row-major, or is not "
+                    f"aligned to {VIEW_ALIGNMENT} bytes. However copy=False. Set copy=True or copy=None."
+                ) from error
+        else:
+            dtype = _jax.canonicalize_dtype(made.dtype)
+            return made if made.dtype == dtype else jnp.asarray(made, dtype=dtype)
+    return jnp.array(imported(external_array), device=device)
 
 
 def _capsule(x: jax.Array, max_version: tuple[int, int] | None) -> object:
