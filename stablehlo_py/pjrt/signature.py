@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import ALIASING_OUTPUT
 from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import terminator
+from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.types import i64s, rank
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.mlir import ir
@@ -63,27 +66,67 @@ def asked_layouts(source: bytes) -> Layouts | None:
     """The layouts that a program asks for; None: row-major ones. Raises UnsupportedError: an array in tiles."""
     if _LAYOUT.encode() not in source:
         return None
-    main = main_function(load(source, isolate=False))
-    signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    orders = []
-    for kind, name, types in (("argument", "arg_attrs", signature.inputs), ("result", "res_attrs", signature.results)):
-        modes = list(_said(main, name, _LAYOUT, "default")) or ["default"] * len(types)
-        orders.append([_order(mode, type_, kind) for mode, type_ in zip(modes, types, strict=True)])
-    layouts = Layouts(*map(tuple, orders))
+    module = load(source, isolate=False)
+    main = main_function(module).operation
+    block = main.regions[0].blocks[0]
+    given, returned = list(block.arguments), list(terminator(block).operands)
+    arguments = tuple(_order(mode, value.type, "argument") for mode, value in _modes(main, "arg_attrs", given))
+    results = tuple(
+        _natural(value, arguments) if mode == "auto" else _order(mode, value.type, "result")
+        for mode, value in _modes(main, "res_attrs", returned)
+    )
+    layouts = Layouts(arguments, results)
     return None if layouts.is_row_major else layouts
 
 
+def _modes(main: ir.Operation, list_: str, values: Sequence[ir.Value]) -> Iterator[tuple[str, ir.Value]]:
+    modes = list(_said(main, list_, _LAYOUT, "default")) or ["default"] * len(values)
+    return zip(modes, values, strict=True)
+
+
 def _order(mode: str, type_: ir.Type, kind: str) -> Order:
-    rank = type_.rank if isinstance(type_, ir.RankedTensorType) else 1  # a token becomes a list
+    dimensions = type_.rank if isinstance(type_, ir.RankedTensorType) else 1  # a token becomes a list
     if not mode.startswith("{"):
-        return row_major(rank)
+        return row_major(dimensions)
     listed, _, tiles = mode.strip("{}").partition(":")
     order = tuple(int(each) for each in listed.split(",") if each.strip())
-    if tiles or sorted(order) != list(range(rank)):
+    if tiles or sorted(order) != list(range(dimensions)):
         raise UnsupportedError(
             f"{kind} of type {type_} is to have the layout {mode}", remedy="ask for an order of its dimensions"
         )
     return order
+
+
+def _natural(value: ir.Value, arguments: Sequence[Order]) -> Order:
+    """The order in which a value is computed, that of an argument's or row-major: nothing is moved for transposes
+    behind it, and none for elementwise ops on it and scalars."""
+    permutations = []
+    while not isinstance(owner := value.owner, ir.Block):
+        record = record_of(owner.name.replace("stablehlo.", "hlo."))
+        if owner.name == "stablehlo.transpose":
+            permutations.append(i64s(owner, "permutation"))
+            value = owner.operands[0]
+            continue
+        moving = [operand for operand in owner.operands if not _is_splat(operand)]
+        if record is None or not record.elementwise or len(moving) != 1:
+            break
+        (value,) = moving
+    if isinstance(owner, ir.Block):
+        order = arguments[value.arg_number]
+    else:
+        order = _order("auto", value.type, "result")
+    for permutation in reversed(permutations):
+        order = tuple(permutation.index(dimension) for dimension in order)
+    return order
+
+
+def _is_splat(value: ir.Value) -> bool:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name not in ("stablehlo.constant", "stablehlo.broadcast_in_dim"):
+        return False
+    return (
+        not any(constant_value(owner).strides) if owner.name == "stablehlo.constant" else rank(owner.operands[0]) == 0
+    )
 
 
 def make_physical(module: ir.Module, layouts: Layouts) -> None:
