@@ -15,6 +15,7 @@ _DIMENSION = re.compile(r"\{([^{}]*)\}")
 _AXIS = re.compile(r'"([^"]*)"(?::\((\d+)\)(\d+))?')
 _AXIS_SIZE = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
 _DEVICES = re.compile(r"(?:maximal=|device_ids=\[)([\d, ]*)")
+_MAXIMAL = re.compile(r"^\{+maximal device=(\d+)\}")
 _UNREDUCED = re.compile(r"unreduced=\{([^{}]*)\}")
 
 
@@ -105,7 +106,9 @@ def filled(text: str, proposed: Sharding | None) -> Sharding | None:
 
 
 def single_device(text: str, meshes: Mapping[str, str]) -> int | None:
-    """The device of a sharding that names one, and no axes; else None."""
+    """The device of a sharding that names one, and no axes, in Shardy's words or in XLA's; else None."""
+    if found := _MAXIMAL.match(text):
+        return int(found[1])
     sharding = read_sharding(text)
     if sharding is None:
         return None

@@ -60,7 +60,7 @@ def translate(module: ir.Module, calls: Sequence[ir.Operation]) -> None:
 
 def _annotate(op: ir.Operation, meshes: Meshes) -> None:
     """The sharding of a call, which the call keeps in its own syntax too."""
-    if len(op.results) != 1:
+    if len(op.results) != 1 or not isinstance(op.results[0].type, ir.RankedTensorType):
         return
     options = str(op.attributes["backend_config"]) if "backend_config" in op.attributes else ""
     unspecified = _UNSPECIFIED.search(options)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.attributes import SHARDING
+from stablehlo_py.dialect.attributes import MHLO_SHARDING, SHARDING
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.dialect.sharding import meshes_of
@@ -29,11 +29,18 @@ def call_on_one_device(module: ir.Module, partitions: int) -> None:
     """Rewrite the calls of a module, in place, whose values are whole on every device."""
     meshes = meshes_of(module)
     for op in operations(module.operation):
-        if op.name == "stablehlo.custom_call" and SHARDING in op.attributes:
-            texts = [text.value for text in op.attributes[SHARDING]]
-            device = single_device(texts[0], meshes) if texts else None
+        if op.name == "stablehlo.custom_call":
+            device = single_device(_said(op), meshes)
             if device is not None and device < partitions:
                 _move(op, device, partitions)
+
+
+def _said(op: ir.Operation) -> str:
+    """Of a call without results the partitioner before Shardy has a sharding, too."""
+    texts = [text.value for text in op.attributes[SHARDING]] if SHARDING in op.attributes else []
+    if not texts and MHLO_SHARDING in op.attributes:
+        texts = [op.attributes[MHLO_SHARDING].value]
+    return texts[0] if texts else ""
 
 
 def _move(op: ir.Operation, device: int, partitions: int) -> None:
@@ -49,7 +56,9 @@ def _move(op: ir.Operation, device: int, partitions: int) -> None:
         then, otherwise = (region.blocks.append() for region in branch.regions)
         with ir.InsertionPoint(then):
             made = op.clone()
-            del made.attributes[SHARDING]
+            for name in (SHARDING, MHLO_SHARDING):
+                if name in made.attributes:
+                    del made.attributes[name]
             build.op("stablehlo.return", [], list(made.results))
         with ir.InsertionPoint(otherwise):
             build.op("stablehlo.return", [], [_nothing(type_) for type_ in types])

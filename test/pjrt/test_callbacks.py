@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from test.helpers.platform_scripts import script
 
 HEAD = """
@@ -290,7 +292,8 @@ def test_on_several_devices_each_calls_the_function() -> None:
     )
 
 
-def test_outside_of_shard_map_one_device_calls_the_function() -> None:
+@pytest.mark.parametrize("shardy", ["1", "0"])
+def test_outside_of_shard_map_one_device_calls_the_function(shardy: str) -> None:
     script(
         """
         from jax.sharding import PartitionSpec as P
@@ -326,6 +329,7 @@ def test_outside_of_shard_map_one_device_calls_the_function() -> None:
         """,
         HEAD,
         SHLO_NUM_DEVICES="2",
+        JAX_USE_SHARDY_PARTITIONER=shardy,
     )
 
 
