@@ -89,7 +89,7 @@ def leaves_open(text: str) -> bool:
 
 
 def filled(text: str, proposed: Sharding | None) -> Sharding | None:
-    """What is said of a value, with its open dimensions sharded as proposed: axes behind those that it has. Closed
+    """What is said of a value, sharded as proposed in dimensions that are open: axes behind those that it has. Closed
     dimensions stay, as do all where summands are left, or the axes are of another mesh. None: nothing is known."""
     said = read_sharding(text)
     if proposed is None or said is None:
