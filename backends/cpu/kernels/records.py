@@ -25,7 +25,6 @@ from stablehlo_py.codegen.types import Element, Lanes, element, to_bits
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.mlir import ir
 
-LEAST_ROW = 32  # records; fewer are merged faster
 LONGEST_ROW = 1 << 31  # places are i32
 KEY_BITS = 64  # of a record
 BLOCK = 64  # records that are made, and then counted
@@ -60,10 +59,9 @@ class Order:
 
 
 def order_of(op: ir.OpView, size: IntLike) -> Order | None:
-    """What moves in the sort of a row of this size; None where the comparator is no known order, or too wide, or the
-    row too short."""
+    """What moves in the sort of a row of this size; None where the comparator is no known order, or too wide."""
     keys = sort_keys(op)
-    if keys is None or not is_known(size) or not LEAST_ROW <= size < LONGEST_ROW:
+    if keys is None or not is_known(size) or not 2 <= size < LONGEST_ROW:
         return None
     operand, classes = (restored_operand(keys[0]) if len(keys) == 1 else None) or (None, frozenset[str]())
     others = [number for number in range(len(op.operands)) if number != operand]
@@ -159,13 +157,15 @@ class RecordSorter:
             self.counted(i, BLOCK)
             return list(found)
 
-        def single(i: Value, *found: Value) -> list[Value]:
-            made = self._make(i, base, 1, found)
-            self.counted(i, 1)
+        def few(i: Value, many: int, *found: Value) -> list[Value]:
+            made = self._make(i, base, many, found)
+            self.counted(i, many)
             return made
 
         wide = f.loop(0, whole, BLOCK, block, [f.const(0, vector(lanes, each.type.element)) for each in start])
-        last = f.loop(whole, self.size, 1, single, start)
+        vectors = self.size // lanes * lanes
+        wide = f.loop(whole, vectors, lanes, lambda i, *found: few(i, lanes, *found), wide)
+        last = f.loop(vectors, self.size, 1, lambda i, *found: few(i, 1, *found), start)
         return f.binary("or", f.reduce_lanes("or", wide[0]), last[0]) if start else None
 
     def _make(self, i: Index, base: Index, lanes: int, found: Sequence[Value]) -> list[Value]:

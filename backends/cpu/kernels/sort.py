@@ -1,8 +1,8 @@
 """Sort along one dimension by the user's comparator. Spec: section sort. Always stable.
 
-Rows whose comparator is a known order are records of unsigned integers (records.py) where they are long enough: those
-that are keys and nothing else are sorted by partitions (quick.py) where the processor has instructions for it, others
-by digits (radix.py). Everything else is merged (merge.py).
+Rows whose comparator is a known order are records of unsigned integers (records.py): those that are keys and nothing
+else are sorted by partitions (quick.py) where the processor has instructions for it, others by digits (radix.py) where
+they are long enough. Everything else is merged (merge.py).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.dialect.types import i64, shape
 from stablehlo_py.mlir import ir
 
+LEAST_ROW = 32  # records; fewer are merged faster than they are sorted by digits
+
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over the rows (all dimensions but the sorted one). Columns of a row are copied to scratch and back."""
@@ -41,7 +43,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     elements = [element(value) for value in op.operands]
     f = phase_function(fusion, target)
     order = order_of(op, size)
-    if order is not None:
+    if order is not None and (size >= LEAST_ROW or partitions(order, rows, int(size), target)):
         return _by_records(f, fusion, target, op, order, int(size), stride, rows)
     before = _comparator(f, op)
     (columns, spare), used = rooms(f, elements, size, 2)
