@@ -38,6 +38,7 @@ from stablehlo_py.pjrt.fields import (
     MISSING,
     MOST_DIMENSIONS,
     NEXT,
+    OPEN,
     PLAN,
     POOL,
     QUEUE_BYTES,
@@ -339,6 +340,12 @@ class Blocks:
         _cell(address + DRIVER_POOL + POOL["limit"]).value = limit
         _cell(address + DRIVER_POOL + POOL["on_device"]).value = 1
         return address
+
+    def open(self, queue: int, driver: int) -> None:
+        """A device, whose queue this is, has that DRIVER; 0: one that is lost."""
+        if not driver:
+            driver = self.driver(0, given=self._texts.numbers([1]))
+        _cell(queue + OPEN).value = driver
 
     def kept(self, driver: int) -> int:
         """Bytes that a DRIVER keeps."""

@@ -10,16 +10,17 @@ A `DRIVER` (fields.py) is what native code knows of the device: the functions of
 
 from __future__ import annotations
 
-from stablehlo_py.codegen.builder import I32, I64, PTR, Value
+from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Value
 from stablehlo_py.pjrt.code import Native
 from stablehlo_py.pjrt.execution import EXECUTABLE, device_of, each, planned, table
-from stablehlo_py.pjrt.fields import DRIVER, JOB, LEAVING, MISSING, PLAN, RELEASING
+from stablehlo_py.pjrt.fields import COPY, DRIVER, JOB, LEAVING, MISSING, PLAN, RELEASING
 
 
 def functions(state: int) -> list[Native]:
     """Of calls and copies on GPUs."""
     return [
         *(_ask(state), _let_go(state), _job_await(state), _first_error(state), _driver_error(state), _watch(state)),
+        *(_begin_copy(state), _copy_back(state), _copy_there(state)),
     ]
 
 
@@ -141,4 +142,84 @@ def _watch(state: int) -> Native:
     f.set_memory(holds, 0, f.binary("sub", f.get(I64, f.plan, PLAN["job_bytes"]), f.get(I64, f.plan, PLAN["holds"])))
     f.put(f.call("event_new", [f.const(2)], PTR), job, JOB["event"])
     f.ret(job)
+    return f
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def _begin_copy(state: int) -> Native:
+    """ptr begin_copy(driver, target, source, size, handle): ask the driver for a copy between addresses, of the device
+    or of the host; where its event goes. An error, or null."""
+    parameters = [("driver", PTR), ("target", PTR), ("source", PTR), ("size", I64), ("handle", PTR)]
+    f = Native("begin_copy", state, parameters)
+    f.store(f.null(), f.handle)
+    f.ret_if(f.is_zero(f.size), f.null())
+    asked = [f.get(PTR, f.driver, DRIVER["given"]), f.target, f.source, f.size, f.handle]
+    _lock(f, f.driver)
+    status = f.call_pointer(f.get(PTR, f.driver, DRIVER["copy"]), asked, I64)
+    (error,) = f.if_(f.is_zero(status), f.null, lambda: f.call("driver_error", [f.driver, f.null(), status], PTR))
+    _unlock(f, f.driver)
+    f.ret(error)
+    return f
+
+
+def _copy_job(f: Native, driver: Value, handle: Value, device: Value, table_: str, entry: Value, event: Value) -> None:
+    """Let the thread of a device end a copy, whose job has an entry in one of its tables; its event is stored."""
+    plan = f.cell(COPY)
+    job = f.call("watch", [driver, plan, f.load(PTR, handle)], PTR)
+    f.store(entry, table(f, job, plan, table_))
+    f.store(f.get(PTR, job, JOB["event"]), event)
+    f.call("queue_push", [f.field(device, "device", "queue", PTR), job])
+
+
+def _copy_back(state: int) -> Native:
+    """ptr copy_back(buffer, held, offset, target, size, event): copy bytes of a buffer to the host; stores an event,
+    with a reference. Takes over the reference to its storage. An error, or null."""
+    parameters = [("buffer", PTR), ("held", PTR), ("offset", I64), ("target", PTR), ("size", I64), ("event", PTR)]
+    f = Native("copy_back", state, parameters)
+    handle, driver = f.alloca(1, PTR), f.field(f.held, "storage", "start", PTR)
+    source = f.at(f.field(f.held, "storage", "address", PTR), f.offset)
+    error = f.call("begin_copy", [driver, f.target, source, f.size, handle], PTR)
+    f.call("storage_drop", [f.held])
+    f.ret_if(f.no(f.is_null(error)), error)
+    before = f.field(f.buffer, "buffer", "event", PTR)
+    f.if_(f.no(f.is_null(before)), lambda: f.refer(before))
+    _copy_job(f, driver, handle, f.field(f.buffer, "buffer", "device", PTR), "events", before, f.event)
+    f.ret(f.null())
+    return f
+
+
+def _copy_there(state: int) -> Native:
+    """ptr copy_there(device, driver, data, size, event): new memory of a device with bytes of the host, which may
+    change when this returns; stores the event after which they are there, with a reference. Null where Python has to do
+    it."""
+    parameters = [("device", PTR), ("driver", PTR), ("data", PTR), ("size", I64), ("event", PTR)]
+    f = Native("copy_there", state, parameters)
+    storage = f.call("storage_on", [f.driver, f.size], PTR)
+    f.ret_if(f.is_null(storage), f.null())
+    staged = f.call("storage_new", [f.size], PTR)
+    handle = f.alloca(1, PTR)
+
+    def copy() -> Value:
+        place = f.field(staged, "storage", "address", PTR)
+        f.copy_memory(place, f.data, f.size)
+        error = f.call(
+            "begin_copy", [f.driver, f.field(storage, "storage", "address", PTR), place, f.size, handle], PTR
+        )
+        f.call("error_drop", [error])
+        return f.is_null(error)
+
+    (asked,) = f.if_(f.is_null(staged), lambda: f.const(False, I1), copy)
+
+    def give_up() -> Value:
+        f.call("storage_drop", [storage])
+        f.call("storage_drop", [staged])
+        return f.null()
+
+    def go_on() -> Value:
+        _copy_job(f, f.driver, handle, f.device, "holds", staged, f.event)
+        return storage
+
+    f.ret(f.if_(asked, go_on, give_up)[0])
     return f

@@ -68,6 +68,7 @@ class _Driver:
             wait=asking.wait,
             failed=ctypes.cast(self._failed, ctypes.c_void_p).value or 0,
             granule=GRANULE,
+            staged=STAGED_BYTES,
         )
         self.memory.keepers.append(weakref.WeakMethod(self.trim))
 
@@ -106,6 +107,8 @@ class DevicePlace(Place):
         self._bytes = description.global_bytes
         self._error_of, self._lock = error_of, threading.Lock()
         self._open: _Driver | None = None
+        self._lost: list[object] = []  # what threads of native code may still use of devices that were lost
+        blocks.open(self.queue, 0)
 
     @property
     def _opened(self) -> _Driver:
@@ -113,8 +116,10 @@ class DevicePlace(Place):
         with self._lock:
             opened = self._open
             if opened is None or opened.queue.is_lost:
+                self._lost += [] if opened is None else [opened]
                 self._backend.memory(self.number)
                 self._open = opened = _Driver(self.blocks, self._backend.opened().get(self.number), self._error_of)
+                self.blocks.open(self.queue, opened.address)
             return opened
 
     @property
@@ -133,6 +138,7 @@ class DevicePlace(Place):
     def run(self, executable: Executable, inputs: Sequence[Storage], results: Sequence[Storage]) -> int:
         """As `Place.run`; a program whose device was lost is loaded anew."""
         if executable.code.is_lost:
+            self._lost.append(executable.code)
             executable.code = self.load(executable.program)
         code = executable.code
         for each in (*inputs, *results):

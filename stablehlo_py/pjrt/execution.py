@@ -100,7 +100,7 @@ def _execute(state: int) -> Native:
             f.either(f.is_zero(device), f.cmp("eq", device, own)),
             f.is_zero(f.field(executable, "executable", "deleted")),
             f.no(f.is_forked()),
-            f.no(_is_lost(f, driver)),
+            f.no(is_lost(f, driver)),
         )
         alone = f.both(f.cmp("eq", devices, f.const(1)), f.is_zero(planned(f, plan, "grid")))
 
@@ -143,9 +143,11 @@ def in_python(f: Native, device: Value) -> Value:
     return f.call_pointer(f.get(PTR, f.field(device, "device", "python", PTR), PYTHON[f.name]), [f.args], PTR)
 
 
-def _is_lost(f: Native, driver: Value) -> Value:
+def is_lost(f: Native, driver: Value) -> Value:
+    """Whether a DRIVER, if it is one, is that of a lost device."""
+
     def look() -> Value:
-        return f.is_not_zero(f.get(I64, driver, DRIVER["lost"]))
+        return f.is_not_zero(f.load(I64, f.get(PTR, driver, DRIVER["given"])))
 
     return f.if_(f.is_null(driver), lambda: f.const(False, I1), look)[0]
 

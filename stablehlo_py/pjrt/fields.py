@@ -114,8 +114,8 @@ def job_places(inputs: int, outputs: int, workspace_bytes: int) -> dict[str, int
 # --- the queue of a device --------------------------------------------------------------------------------------------
 
 # What different threads write lies on different cache lines. JOBS is a list, last one first; PUSHED counts, and is
-# slept on; PENDING: how many jobs are not over.
-JOBS, PUSHED, SLEEPERS, PENDING, WAITERS, STARTED, HANDLE = 0, 64, 68, 128, 132, 192, 200
+# slept on; PENDING: how many jobs are not over. OPEN: the DRIVER of a GPU, 0 of the processor.
+JOBS, PUSHED, SLEEPERS, PENDING, WAITERS, STARTED, HANDLE, OPEN = 0, 64, 68, 128, 132, 192, 200, 208
 QUEUE_BYTES = 256
 MOST_PENDING = 32  # then who asks for more waits
 
@@ -128,9 +128,10 @@ POOL_ENTRIES = 256
 POOL_SIZE = POOL["entries"] + 16 * POOL_ENTRIES
 
 # A device of a driver that is open: its lock (a pthread mutex); what its functions are `given` first, and where they
-# are (backends/gpu/driver/asking.py); `failed`, Python's function that makes an error of a status; whether the device
-# is lost; sizes of its memory are multiples of `granule`. Behind it the pool of its memory.
-DRIVER = _words(0, "lock given ask copy wait failed lost granule")
+# are (backends/gpu/driver/asking.py): what is `given` begins with a number, 0 unless the device is lost; `failed`,
+# Python's function that makes an error of a status; sizes of its memory are multiples of `granule`; arrays of NumPy up
+# to `staged` bytes are copied before they are sent. Behind it the pool of its memory.
+DRIVER = _words(0, "lock given ask copy wait failed granule staged")
 DRIVER_POOL = 64
 DRIVER_BYTES = DRIVER_POOL + POOL_SIZE
 

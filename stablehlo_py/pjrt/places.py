@@ -38,7 +38,7 @@ class Place(ABC):
     """
 
     is_native = False
-    native_functions: Sequence[str] = ("LoadedExecutable_Execute",)
+    native_functions: Sequence[str] = NATIVE_FIRST[:4]
     memory_kinds: Sequence[str] = MEMORY_KINDS[:1]
     kind: str
     attributes: Mapping[str, str | int]

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Value
+from stablehlo_py.pjrt.api import structure
 from stablehlo_py.pjrt.code import OBJECT, Native
 from stablehlo_py.pjrt.events import is_over
-from stablehlo_py.pjrt.execution import in_python, table
-from stablehlo_py.pjrt.fields import CALL, COPY, DONE, INPUTS, ITEM_SIZES, JOB, PLAN
+from stablehlo_py.pjrt.execution import in_python, is_lost, table
+from stablehlo_py.pjrt.fields import CALL, COPY, DONE, DRIVER, INPUTS, ITEM_SIZES, JOB, NEXT, OPEN, OWN, PLAN
 from stablehlo_py.pjrt.layouts import is_row_major
 from stablehlo_py.runtime.entry import Call
 
@@ -100,9 +101,32 @@ def _answer(f: Native, event: Value, offset: int) -> Value:
     return f.null()
 
 
+def _copy_bytes(f: Native, buffer: Value, held: Value, offset: Value, target: Value, size: Value) -> Value:
+    """Copy bytes of a buffer, which takes over the reference to its storage, and give the caller the event. An error,
+    or null."""
+
+    def on_host() -> Value:
+        return _answer(f, f.call("copy", [buffer, held, offset, target, f.null(), size], PTR), OBJECT + 32)
+
+    def on_device() -> Value:
+        return f.call("copy_back", [buffer, held, offset, target, size, f.at(f.args, OBJECT + 32)], PTR)
+
+    def python() -> Value:
+        f.call("storage_drop", [held])
+        return in_python(f, f.field(buffer, "buffer", "device", PTR))
+
+    def ask() -> Value:
+        return f.if_(is_lost(f, f.field(held, "storage", "start", PTR)), python, on_device)[0]
+
+    return f.if_(f.cmp("eq", f.get(I64, held, NEXT), f.const(OWN)), on_host, ask)[0]
+
+
 # --- to the host ------------------------------------------------------------------------------------------------------
 
-_MINOR_TO_MAJOR, _RANK, _NUM_TILES, _LAYOUT_TYPE = 16, 24, 48, 56  # of a PJRT_Buffer_MemoryLayout
+# Of a PJRT_Buffer_MemoryLayout.
+_MINOR_TO_MAJOR, _RANK, _NUM_TILES, _LAYOUT_TYPE = (
+    getattr(structure("Layout"), name).offset for name in ("minor_to_major", "rank", "num_tiles", "type")
+)
 
 
 def _to_host(state: int) -> Native:
@@ -133,8 +157,7 @@ def _to_host(state: int) -> Native:
             return f.null()
 
         def copy() -> Value:
-            event = f.call("copy", [buffer, held, f.const(0), target, f.null(), size], PTR)
-            return _answer(f, event, OBJECT + 32)
+            return _copy_bytes(f, buffer, held, f.const(0), target, size)
 
         return f.if_(asked, say, copy)[0]
 
@@ -150,8 +173,7 @@ def _raw_to_host(state: int) -> Native:
     inside = f.both(f.cmp("ule", offset, own), f.cmp("ule", size, f.binary("sub", own, offset)))
 
     def then(held: Value) -> Value:
-        event = f.call("copy", [buffer, held, offset, target, f.null(), size], PTR)
-        return _answer(f, event, OBJECT + 32)
+        return _copy_bytes(f, buffer, held, offset, target, size)
 
     _held(f, inside, then)
     return f
@@ -239,8 +261,8 @@ def _viewed(state: int) -> Native:
 
 
 def _from_host(state: int) -> Native:
-    """A dense array that nobody writes is the buffer's memory, where it is large and aligned. Else it is copied before
-    this returns, whatever the caller would allow."""
+    """A dense array that nobody writes is the buffer's memory, where that is the host's, and the array is large and
+    aligned. Else it is copied before this returns, whatever the caller would allow."""
     f = Native("Client_BufferFromHostBuffer", state)
     data, dims, strides = (f.get(PTR, f.args, offset) for offset in (_DATA, _DIMS, _STRIDES))
     type_, rank = f.get(I32, f.args, _TYPE), f.get(I64, f.args, _NUM_DIMS)
@@ -256,10 +278,17 @@ def _from_host(state: int) -> Native:
         return [f.binary("mul", size, length), f.both(dense, fits)]
 
     size, dense = f.loop(0, rank, 1, measure, [item, f.const(True, I1)])
-    usual = f.both(f.is_null(f.get(PTR, f.args, _LAYOUT)), dense, f.is_not_zero(item), f.no(f.is_forked()))
-
     own, memory = f.get(PTR, f.args, _DEVICE), f.get(PTR, f.args, _MEMORY)
     (device,) = f.if_(f.is_null(memory), lambda: own, lambda: _device_of(f, memory))
+    driver = f.get(PTR, f.field(device, "device", "queue", PTR), OPEN)
+    on_host = f.is_null(driver)
+
+    def is_small() -> Value:
+        few = f.cmp("sle", size, f.get(I64, driver, DRIVER["staged"]))
+        return f.both(f.is_not_zero(size), few, f.no(is_lost(f, driver)))
+
+    (fits,) = f.if_(on_host, lambda: f.const(True, I1), is_small)
+    usual = f.both(f.is_null(f.get(PTR, f.args, _LAYOUT)), dense, f.is_not_zero(item), f.no(f.is_forked()), fits)
     unchanged = f.cmp("eq", f.get(I32, f.args, _SEMANTICS), f.const(_IMMUTABLE_ZERO_COPY, I32))
     aligned = f.is_zero(f.binary("and", f.number(data), f.const(VIEW_ALIGNMENT - 1)))
     shared = f.both(unchanged, aligned, f.cmp("sge", size, f.const(_VIEWED_BYTES)))
@@ -277,11 +306,20 @@ def _from_host(state: int) -> Native:
         f.if_(f.no(f.is_null(storage)), fill)
         return [storage, f.shared(DONE)]
 
+    def here() -> list[Value]:
+        return [*f.if_(shared, view, copy), f.null()]
+
+    def there() -> list[Value]:
+        place = f.alloca(1, PTR)
+        f.store(f.null(), place)
+        storage = f.call("copy_there", [device, driver, data, size, place], PTR)
+        return [storage, f.shared(DONE), f.load(PTR, place)]
+
     def make() -> Value:
-        storage, done = f.if_(shared, view, copy)
+        storage, done, event = f.if_(on_host, here, there)
 
         def enter() -> Value:
-            buffer = f.call("buffer_new", [type_, rank, dims, size, device, storage, f.null()], PTR)
+            buffer = f.call("buffer_new", [type_, rank, dims, size, device, storage, event], PTR)
             asked = f.no(f.is_null(memory))
             f.if_(asked, lambda: f.set_field(f.number(memory), buffer, "buffer", "memory"))
             f.put(buffer, f.args, _BUFFER)

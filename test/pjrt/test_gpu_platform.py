@@ -150,7 +150,7 @@ def test_work_and_transfers_are_asynchronous() -> None:
     )
 
 
-def test_calls_need_no_python() -> None:
+def test_calls_and_copies_need_no_python() -> None:
     run(
         """
         from stablehlo_py.pjrt.client import Client
@@ -158,14 +158,22 @@ def test_calls_need_no_python() -> None:
         Client._prepare = lambda *given: (calls.append(1), prepare(*given))[1]
         add = jax.jit(lambda a, b: (a + b, a * 2))
         step = jax.jit(lambda s: s + 1, donate_argnums=0)
-        x, s = jnp.arange(1000.0), jnp.zeros(1000)
+        from stablehlo_py.pjrt.device_place import DevicePlace
+        for name in ("read", "write"):
+            function = getattr(DevicePlace, name)
+            setattr(DevicePlace, name, lambda *given, f=function, **named: (calls.append(1), f(*given, **named))[1])
+        x, s, t = jnp.arange(1000.0), jnp.zeros(1000), None
         for number in range(5):
             y, z = add(x, x)
             s = step(s)
+            t = jax.device_put(np.full(1000, number))
+        assert calls
         calls.clear()
         for number in range(20):
             y, z = add(x, y)
             s = step(s)
+            t = jax.device_put(np.full(1000, number))
+            assert (np.asarray(t) == number).all()
         assert not calls
         assert (np.asarray(y) == np.arange(1000) * 22).all() and (np.asarray(s) == 25).all()
         kept = [add(x, x) for number in range(3)]  # takes memory that nobody has kept
