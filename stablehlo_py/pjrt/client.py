@@ -1,8 +1,8 @@
 """The platform behind the PJRT C API: devices, arrays, executables; the functions that Python implements.
 
-Native code answers what is asked of arrays and executables; on the host it runs programs and copies arrays (native.py).
-Here is what makes executables, and what native code leaves to Python: calls and copies on GPUs (places.py), programs
-that call Python, layouts that are not row-major, and errors.
+Native code answers what is asked of arrays and executables, runs programs and copies arrays (native.py). Here is what
+makes executables, and what native code leaves to Python: programs that call Python, layouts that are not row-major,
+errors; on GPUs also the first calls of a program, and new memory (places.py).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class _Driver:
 
     def __init__(self, blocks: Blocks, device: Device[Any, Any], error_of: Callable[[BaseException], int]) -> None:
         self._blocks, self.queue, self.memory = blocks, device.queue, device.memory
-        queue, asking = device.queue, device.queue.asking
+        queue, asking = device.queue, device.asking()
 
         def failed(executable: int | None, status: int) -> int:
             """The error of a status: of a call of an executable, or of a command."""

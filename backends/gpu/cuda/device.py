@@ -6,6 +6,7 @@ import array
 import ctypes
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.gpu.capability import needs, require_capability
 from stablehlo_py.backends.gpu.cuda import conditions
@@ -27,6 +28,9 @@ from stablehlo_py.backends.gpu.driver.stream_library import dotted
 from stablehlo_py.backends.gpu.driver.stream_memory import StreamMemory
 from stablehlo_py.backends.gpu.driver.structure import Block
 from stablehlo_py.errors import LoadError
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.cuda.asking import CudaAsking
 
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _LOG_BYTES = 16 << 10
@@ -53,6 +57,12 @@ class CudaDevice(Device[CudaLibrary, DeviceDescription]):
         found = self.description
         self.queue = CudaStream(library, found.handle, self.name)
         self.memory = StreamMemory(self.queue, found.handle, found.global_bytes, found.has_pools)
+
+    def asking(self) -> CudaAsking:
+        """As `Device.asking`."""
+        from stablehlo_py.backends.gpu.cuda.asking import CudaAsking
+
+        return CudaAsking(self.queue)
 
     def require(self, features: Sequence[str]) -> list[str]:
         """Those of a program's features that are not a GPU's. Raises LoadError: it is for another GPU."""

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.gpu.cuda.library import CudaLibrary
 from stablehlo_py.backends.gpu.driver.stream import Stream
-
-if TYPE_CHECKING:
-    from stablehlo_py.backends.gpu.cuda.asking import CudaAsking
 
 
 class CudaStream(Stream):
@@ -31,12 +27,6 @@ class CudaStream(Stream):
         self._device_handle = device_handle
         self.place = cuda.number("cuDevicePrimaryCtxRetain", device_handle, of=ctypes.c_void_p)
         self._create()
-
-    def make_asking(self) -> CudaAsking:
-        """As `Queue.make_asking`."""
-        from stablehlo_py.backends.gpu.cuda.asking import CudaAsking
-
-        return CudaAsking(self)
 
     def _entered(self) -> int:
         return self.library.status("cuCtxPushCurrent_v2", self.place)

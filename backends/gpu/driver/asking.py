@@ -13,7 +13,6 @@ before it is asked for anything, the steps are asked for one by one, from then o
 
 from __future__ import annotations
 
-import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -23,22 +22,19 @@ from stablehlo_py.backends.common.program import given
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import baseline_target
-from stablehlo_py.backends.gpu.driver.lock import zeroed
-from stablehlo_py.backends.gpu.driver.queue import COMMON, END, NEXT, STARTED, STATUS
+from stablehlo_py.backends.gpu.driver.queue import COMMON, END, LOST, NEXT, STARTED, STATUS, Given, Queue
 from stablehlo_py.backends.gpu.driver.recording import REPLAY
 from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.errors import InternalError
 
-LOST = "lost"
 ASK, BEGIN_COPY, AWAIT = "shlo_ask", "shlo_begin_copy", "shlo_await"
 
 
 class Asking(ABC):
-    """The functions of one driver, with the structure of one device, which stays: a thread of native code may read it
-    when the interpreter ends.
+    """The functions of one driver, with what they are given of one device.
 
     Args:
-        values: of fields of the structure; the others are 0.
+        values: of fields of that structure; the others are 0.
 
     Attributes:
         fields: of the structure. given: its address.
@@ -49,21 +45,13 @@ class Asking(ABC):
     fields: ClassVar[tuple[str, ...]]
     has_graphs: ClassVar[bool] = False
 
-    def __init__(self, values: Mapping[str, int]) -> None:
-        self.given = zeroed(8 * len(self.fields))
-        for field, value in values.items():
-            self[field] = value
+    def __init__(self, queue: Queue, values: Mapping[str, int]) -> None:
+        with queue.lock:
+            if queue.given is None:
+                queue.given = Given(self.fields, values)
+        self.given = queue.given.address
         code = _code(type(self))
         self.ask, self.copy, self.wait = (code.address(name) for name in (ASK, BEGIN_COPY, AWAIT))
-
-    def __getitem__(self, field: str) -> int:
-        return self._cell(field).value
-
-    def __setitem__(self, field: str, value: int) -> None:
-        self._cell(field).value = value
-
-    def _cell(self, field: str) -> ctypes.c_int64:
-        return ctypes.c_int64.from_address(self.given + 8 * self.fields.index(field))
 
     @classmethod
     def functions(cls) -> list[Function]:

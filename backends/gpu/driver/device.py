@@ -9,7 +9,7 @@ from __future__ import annotations
 import array
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from stablehlo_py import forks
 from stablehlo_py.backends.gpu.driver.library import Library
@@ -18,6 +18,9 @@ from stablehlo_py.backends.gpu.driver.queue import Queue
 from stablehlo_py.backends.gpu.driver.recording import Graph
 from stablehlo_py.backends.gpu.driver.structure import Block
 from stablehlo_py.errors import ArgumentError, ResourceError, ShloError, UnsupportedError, elided
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.driver.asking import Asking
 
 
 class Built(Protocol):
@@ -98,6 +101,10 @@ class Device(ABC, Generic[L, T]):
     @abstractmethod
     def _open(self, library: L) -> None:
         """Make `queue` and `memory`, by the name and the description."""
+
+    @abstractmethod
+    def asking(self) -> Asking:
+        """How native code that is no program's asks for work."""
 
     @abstractmethod
     def require(self, features: Sequence[str]) -> list[str]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from stablehlo_py.backends.gpu.driver.library import Library
-from stablehlo_py.backends.gpu.driver.lock import NativeLock
+from stablehlo_py.backends.gpu.driver.lock import NativeLock, zeroed
 from stablehlo_py.errors import LoadError
 from stablehlo_py.runtime.buffer import Event
-
-if TYPE_CHECKING:
-    from stablehlo_py.backends.gpu.driver.asking import Asking
 
 #: What every driver's structure for native code begins with: the first error, 0 as long as there is none; the number of
 #: the last kernel that was started, or could not be, plus 1; the handles of the kernels; the plans of products that a
@@ -23,6 +21,36 @@ if TYPE_CHECKING:
 #: host's memory for calls that run there (kernels/host_call.py), 0: one of them is running.
 COMMON = ("status", "started", "kernels", "plans", "next", "end", "graph", "host")
 STATUS, STARTED, KERNELS, PLANS, NEXT, END, GRAPH, HOST = COMMON
+
+
+LOST = "lost"  # the first field of what native code is given that is no program's
+
+
+class Given:
+    """A structure for native code that is no program's (asking.py), of fields of 64 bits. It stays: a thread may read
+    it when the interpreter ends.
+
+    Args:
+        values: of some fields; the others are 0.
+
+    Attributes:
+        address: where it is.
+    """
+
+    def __init__(self, fields: Sequence[str], values: Mapping[str, int]) -> None:
+        self._fields = fields
+        self.address = zeroed(8 * len(fields))
+        for field, value in values.items():
+            self[field] = value
+
+    def __getitem__(self, field: str) -> int:
+        return self._cell(field).value
+
+    def __setitem__(self, field: str, value: int) -> None:
+        self._cell(field).value = value
+
+    def _cell(self, field: str) -> ctypes.c_int64:
+        return ctypes.c_int64.from_address(self.address + 8 * self._fields.index(field))
 
 
 class QueueEvent(Event, Protocol):
@@ -53,10 +81,11 @@ class Queue(ABC):
         library: of the driver. device: the device's name, e.g. "opencl:0".
         is_lost: whether the device has said that it is not there any more, or what was made on it is not.
         lock: held while a program asks for its work, by native code, too.
+        given: by which other native code asks for work; None: none does.
     """
 
     fields: ClassVar[tuple[str, ...]]
-    _asking: Asking | None = None
+    given: Given | None = None
 
     def __init__(self, library: Library, device: str) -> None:
         self.library = library
@@ -78,8 +107,8 @@ class Queue(ABC):
         """
         if status:
             self.is_lost = self.is_lost or status in self.library.lost
-            if self.is_lost and self._asking is not None:
-                self._asking["lost"] = status
+            if self.is_lost and self.given is not None:
+                self.given[LOST] = status
             raise self.library.failure(status, f"{what} on {self.device}")
 
     def refuse(self, status: int, refusals: Mapping[int, str]) -> None:
@@ -98,18 +127,6 @@ class Queue(ABC):
     @abstractmethod
     def last_event(self) -> Event | None:
         """An event behind all that programs have asked for. Raises as `check`."""
-
-    @property
-    def asking(self) -> Asking:
-        """How native code that is no program's asks for work. The structure stays."""
-        with self.lock:
-            if self._asking is None:
-                self._asking = self.make_asking()
-            return self._asking
-
-    @abstractmethod
-    def make_asking(self) -> Asking:
-        """That of this device."""
 
     @abstractmethod
     def native(self) -> Mapping[str, int]:

@@ -7,16 +7,14 @@ import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from stablehlo_py.backends.gpu.driver.queue import COMMON, Queue
 from stablehlo_py.backends.gpu.driver.stream_library import NOT_FOUND, NOT_READY, StreamLibrary
 
-if TYPE_CHECKING:
-    from stablehlo_py.backends.gpu.driver.stream_asking import StreamAsking
-
 _NON_BLOCKING = 1  # *_STREAM_NON_BLOCKING: not ordered with the default stream
 DISABLE_TIMING = 2  # *_EVENT_DISABLE_TIMING
+SPARE = tuple(f"spare{number}" for number in range(32))  # events that nobody has, for calls of native code
 _SPARE_EVENTS = 64  # that are kept for the next calls
 
 
@@ -39,7 +37,6 @@ class Stream(Queue):
         *("stream", "launch", "copy", "synchronize", "change_launch", "change_copy"),
     )
     library: StreamLibrary
-    _asking: StreamAsking | None = None
     handle = place = 0
     _ended = 0  # the status of the fault
     _thread = _depth = 0  # the one that has entered it, and how often
@@ -52,7 +49,7 @@ class Stream(Queue):
         if self.library.is_inherited or at_exit():
             return
         if self.handle:
-            for event in [*self.spare_events, *(self._asking.spares() if self._asking is not None else ())]:
+            for event in [*self.spare_events, *(self.given[name] for name in SPARE if self.given is not None)]:
                 self.release("EventDestroy", event)
         self.release("StreamDestroy", self.handle)
         self.abandon()

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from stablehlo_py.backends.gpu.driver.asking import LOST, Asking
-from stablehlo_py.backends.gpu.driver.stream import DISABLE_TIMING, Stream
+from stablehlo_py.backends.gpu.driver.asking import Asking
+from stablehlo_py.backends.gpu.driver.queue import LOST
+from stablehlo_py.backends.gpu.driver.stream import DISABLE_TIMING, SPARE, Stream
 from stablehlo_py.backends.gpu.driver.stream_library import StreamLibrary
 from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Function, Value
-
-SPARES = 32  # events that nobody has, for the next calls
-_SPARE = tuple(f"spare{number}" for number in range(SPARES))
 
 #: The functions of the driver, by their fields.
 FUNCTIONS = {
@@ -31,20 +29,13 @@ class StreamAsking(Asking):
         library: whose functions they are.
     """
 
-    fields: ClassVar[tuple[str, ...]] = (LOST, "stream", *FUNCTIONS, *_SPARE)
+    fields: ClassVar[tuple[str, ...]] = (LOST, "stream", *FUNCTIONS, *SPARE)
     library: ClassVar[type[StreamLibrary]]
     has_graphs = True
 
     def __init__(self, stream: Stream, values: Mapping[str, int]) -> None:
         addresses = {field: stream.library.address(name) for field, name in FUNCTIONS.items()}
-        super().__init__({"stream": stream.handle, **addresses, **values})
-
-    def spares(self) -> list[int]:
-        """The events that nobody has; they are the caller's."""
-        events = [self[field] for field in _SPARE]
-        for field in _SPARE:
-            self[field] = 0
-        return events
+        super().__init__(stream, {"stream": stream.handle, **addresses, **values})
 
     @classmethod
     def record(cls, f: Function, event: Value) -> Value:
@@ -97,10 +88,10 @@ class StreamAsking(Asking):
     @classmethod
     def _search(cls, f: Function, attempt: Callable[[Value], Value]) -> Value:
         """attempt(where a spare event is) until that is not 0; the last answer."""
-        first = cls.place(f, _SPARE[0])
+        first = cls.place(f, SPARE[0])
 
         def goes_on(number: Value, found: Value) -> Value:
-            more = f.cmp("slt", number, f.const(SPARES))
+            more = f.cmp("slt", number, f.const(len(SPARE)))
             return f.binary("and", more, f.cmp("eq", found, f.const(0)))
 
         def look(number: Value, found: Value) -> list[Value]:

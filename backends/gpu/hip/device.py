@@ -6,6 +6,7 @@ import array
 import ctypes
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.gpu.capability import needs, require_processor
 from stablehlo_py.backends.gpu.driver.device import Device, Opened
@@ -23,6 +24,9 @@ from stablehlo_py.backends.gpu.hip.library import (
 )
 from stablehlo_py.backends.gpu.hip.stream import HipStream
 from stablehlo_py.errors import LoadError
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.hip.asking import HipAsking
 
 _SERIALIZE = "AMD_SERIALIZE_KERNEL"
 
@@ -44,6 +48,12 @@ class HipDevice(Device[HipLibrary, DeviceDescription]):
         found = self.description
         self.queue = HipStream(library, found.handle, self.name)
         self.memory = StreamMemory(self.queue, found.handle, found.global_bytes, found.has_pools)
+
+    def asking(self) -> HipAsking:
+        """As `Device.asking`."""
+        from stablehlo_py.backends.gpu.hip.asking import HipAsking
+
+        return HipAsking(self.queue)
 
     def require(self, features: Sequence[str]) -> list[str]:
         """Those of a program's features that are not a GPU's. Raises LoadError: it is for another GPU."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stablehlo_py.backends.gpu.driver.stream import Stream
 from stablehlo_py.backends.gpu.hip.library import HipLibrary
-
-if TYPE_CHECKING:
-    from stablehlo_py.backends.gpu.hip.asking import HipAsking
 
 
 class _Before(threading.local):
@@ -30,12 +27,6 @@ class HipStream(Stream):
         self.place = device_handle
         self._before = _Before()
         self._create()
-
-    def make_asking(self) -> HipAsking:
-        """As `Queue.make_asking`."""
-        from stablehlo_py.backends.gpu.hip.asking import HipAsking
-
-        return HipAsking(self)
 
     def _entered(self) -> int:
         before, library = ctypes.c_int32(), self.library

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stablehlo_py.backends.gpu.driver.asking import LOST, Asking
+from stablehlo_py.backends.gpu.driver.asking import Asking
+from stablehlo_py.backends.gpu.driver.queue import LOST
 from stablehlo_py.backends.gpu.opencl.queue import EXECUTION_STATUS, OpenClQueue
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
 
@@ -24,7 +25,7 @@ class OpenClAsking(Asking):
 
     def __init__(self, queue: OpenClQueue) -> None:
         addresses = {field: queue.library.address(name) for field, name in FUNCTIONS.items()}
-        super().__init__({"queue": queue.handle, "last": queue.last.buffer_info()[0], **addresses})
+        super().__init__(queue, {"queue": queue.handle, "last": queue.last.buffer_info()[0], **addresses})
 
     @classmethod
     def enter(cls, f: Function, before: Value) -> Value:

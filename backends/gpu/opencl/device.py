@@ -6,6 +6,7 @@ import ctypes
 import re
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.gpu.driver.device import Device, Opened
 from stablehlo_py.backends.gpu.opencl.description import DeviceDescription, describe
@@ -19,6 +20,9 @@ from stablehlo_py.backends.gpu.opencl.library import (
 from stablehlo_py.backends.gpu.opencl.memory import OpenClMemory
 from stablehlo_py.backends.gpu.opencl.queue import OpenClQueue
 from stablehlo_py.errors import LoadError
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.opencl.asking import OpenClAsking
 
 _EXTENSION = "cl_"  # how the names of extensions begin
 # Divisions and square roots are right to the last bit, as on CPUs.
@@ -45,6 +49,12 @@ class OpenClDevice(Device[OpenClLibrary, DeviceDescription]):
     def _open(self, library: OpenClLibrary) -> None:
         self.queue = OpenClQueue(library, self.description.handle, self.name)
         self.memory = OpenClMemory(self.queue, self.description)
+
+    def asking(self) -> OpenClAsking:
+        """As `Device.asking`."""
+        from stablehlo_py.backends.gpu.opencl.asking import OpenClAsking
+
+        return OpenClAsking(self.queue)
 
     def require(self, features: Sequence[str]) -> list[str]:
         """Those of a program's features that are no extensions of OpenCL. Raises LoadError: the device lacks one."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import array
 import ctypes
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stablehlo_py.backends.gpu.driver.queue import COMMON, Queue
 from stablehlo_py.backends.gpu.opencl.library import OpenClLibrary
-
-if TYPE_CHECKING:
-    from stablehlo_py.backends.gpu.driver.asking import Asking
 
 EXECUTION_STATUS = 0x11D3  # CL_EVENT_COMMANDEXECUTION_STATUS: CL_COMPLETE is 0, errors are negative
 
@@ -97,12 +94,6 @@ class OpenClQueue(Queue):
 
     def abandon(self) -> None:
         """Nothing: contexts of OpenCL know nothing of each other."""
-
-    def make_asking(self) -> Asking:
-        """As `Queue.make_asking`."""
-        from stablehlo_py.backends.gpu.opencl.asking import OpenClAsking
-
-        return OpenClAsking(self)
 
     def native(self) -> dict[str, int]:
         """The queue, the place of the last event, functions."""
