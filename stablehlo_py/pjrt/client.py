@@ -42,22 +42,11 @@ from stablehlo_py.pjrt.signature import (
 )
 from stablehlo_py.pjrt.strides import dense_strides, is_dense, order_of, strides_of
 from stablehlo_py.pjrt.transfers import VIEW_ALIGNMENT
+from stablehlo_py.pjrt.types import NUMBERS, TYPES
 from stablehlo_py.runtime.cache import key_of
 from stablehlo_py.runtime.program import Spec
 
 _ONLY_DURING_CALL = 0  # PJRT_HostBufferSemantics: the caller's memory may change when the call returns
-# PJRT_Buffer_Type, from 1 on, by StableHLO's names.
-_TYPES = (
-    *("i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f16", "f32", "f64", "bf16", "complex<f32>"),
-    *("complex<f64>", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ", "f8E5M2FNUZ", "f8E4M3FNUZ", "i4", "ui4", "token", "i2"),
-    *("ui2", "f8E4M3", "f8E3M4", "f8E8M0FNU", "f4E2M1FN"),
-)
-_NUMBERS = {name: number for number, name in enumerate(_TYPES, 1)}
-
-
-def item_sizes() -> list[int]:
-    """Bytes of an element, by PJRT_Buffer_Type; 0: arrays have no such elements."""
-    return [0, *(ELEMENT_TYPES[name].itemsize if name in ELEMENT_TYPES else 0 for name in _TYPES)]
 
 
 class Client:
@@ -236,7 +225,7 @@ class Client:
         assignment = memory.text(device_assignment(devices, options.replicas))
         names = [memory.text(self._kinds[kind]) for kind in made.kinds]
         name, print_ = memory.text("main"), memory.text(program.digest.hex())
-        types = [_NUMBERS[element_name(spec.dtype)] for spec in outputs]
+        types = [NUMBERS[element_name(spec.dtype)] for spec in outputs]
         functions = self.blocks.code
 
         def plan(code: Code, driver: int) -> int:
@@ -472,7 +461,7 @@ class Client:
     ) -> int:
         """A buffer that takes over the memory; of the device's default kind, where `memory` is None, and row-major,
         where `order` is."""
-        number, event = _NUMBERS[element_name(dtype)], self._places[device].ready(storage)
+        number, event = NUMBERS[element_name(dtype)], self._places[device].ready(storage)
         made = self.blocks.buffer(storage, number, shape, dtype.itemsize, self.devices[device], event)
         if memory:
             self.blocks.set_field("buffer", made, "memory", memory)
@@ -482,7 +471,7 @@ class Client:
 
     def _described(self, handle: int) -> tuple[tuple[int, ...], np.dtype]:
         """Shape and dtype of a buffer."""
-        dtype = ELEMENT_TYPES[_TYPES[self.blocks.field("buffer", handle, "type") - 1]]
+        dtype = ELEMENT_TYPES[TYPES[self.blocks.field("buffer", handle, "type") - 1]]
         rank = self.blocks.field("buffer", handle, "rank")
         return tuple((ctypes.c_int64 * rank).from_address(self.blocks.field("buffer", handle, "dims"))), dtype
 
@@ -493,7 +482,7 @@ class Client:
 
     def _from_host(self, address: int) -> None:
         arguments = structure("Client_BufferFromHostBuffer").from_address(address)
-        dtype = ELEMENT_TYPES[_TYPES[arguments.type - 1]]
+        dtype = ELEMENT_TYPES[TYPES[arguments.type - 1]]
         shape = tuple((ctypes.c_int64 * arguments.num_dims).from_address(arguments.dims)) if arguments.num_dims else ()
         memory = arguments.memory
         device = self._memory_devices[memory] if memory else self._device_numbers[arguments.device]
@@ -512,7 +501,7 @@ class Client:
     def _view(self, address: int) -> None:
         """Somebody else's memory as an array. JAX copies it where this says that an argument is invalid."""
         arguments = structure("Client_CreateViewOfDeviceBuffer").from_address(address)
-        dtype = ELEMENT_TYPES[_TYPES[arguments.type - 1]]
+        dtype = ELEMENT_TYPES[TYPES[arguments.type - 1]]
         shape = _numbers(arguments.dims, arguments.num_dims)
         data, memory = arguments.data or 0, arguments.memory
         device = self._memory_devices[memory] if memory else self._device_numbers[arguments.device]

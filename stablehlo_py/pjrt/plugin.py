@@ -23,11 +23,12 @@ from stablehlo_py.pjrt.api import (
     size_used,
 )
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, Blocks, PlatformError, calloc
-from stablehlo_py.pjrt.client import Client, item_sizes
+from stablehlo_py.pjrt.client import Client
 from stablehlo_py.pjrt.errors import error_of
 from stablehlo_py.pjrt.fields import PYTHON
 from stablehlo_py.pjrt.places import HostPlace, Place
 from stablehlo_py.pjrt.platforms import HOST, PLATFORMS
+from stablehlo_py.pjrt.types import item_sizes
 from stablehlo_py.pjrt.versions import internals
 
 VARIABLE = "SHLO_NUM_DEVICES"

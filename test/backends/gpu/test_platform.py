@@ -18,7 +18,7 @@ from stablehlo_py.errors import InternalError
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt.api import structure
 from stablehlo_py.pjrt.blocks import Blocks, PlatformError, Storage
-from stablehlo_py.pjrt.client import Client, item_sizes
+from stablehlo_py.pjrt.client import Client
 from stablehlo_py.pjrt.device_place import DevicePlace
 from stablehlo_py.pjrt.errors import error_of
 from stablehlo_py.pjrt.executable import Compiled
@@ -26,6 +26,7 @@ from stablehlo_py.pjrt.options import CompileOptions
 from stablehlo_py.pjrt.plugin import api_of
 from stablehlo_py.pjrt.shardings import Shardings
 from stablehlo_py.pjrt.signature import Layouts, row_major
+from stablehlo_py.pjrt.types import item_sizes
 from stablehlo_py.runtime.program import CompiledProgram
 
 
