@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand
+from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes, rooms
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -23,6 +23,7 @@ from stablehlo_py.dialect.types import shape, symint
 
 SMALL_K = 32
 MIN_CANDIDATES = 64
+VECTORS = 4  # that are looked through at once
 
 
 def greater(f: Function, of: Element, a: Lanes, b: Lanes) -> Value:
@@ -52,7 +53,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         base, to = f.imul(i, size), f.imul(i, k)
         if keep:
             best = columns
-            _keep_best(f, of, indices, source, base, size, k, columns)
+            _keep_best(f, of, indices, source, base, size, k, columns, full_lanes(target, [of]))
         elif select:
             best = columns
             sorter = Sorter(f, [of, indices], columns, spare, before)
@@ -74,14 +75,22 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     if k:
         f.loop(f.begin, f.end, 1, row)
-    cost = size * 1.5 + k * k if keep else size * (4.0 + 3.0 * merge_passes(size))
+    cost = size * 0.5 + k * k if keep else size * (4.0 + 3.0 * merge_passes(size))
     if select:
         cost = size * 2.0 + 4 * capacity * (4.0 + 3.0 * merge_passes(capacity))
     return Kernel.of(op_phase(f, rows if k else 0, cost), private_bytes=used)
 
 
 def _keep_best(
-    f: Function, of: Element, indices: Element, source: Value, base: Index, size: int, k: int, best: list[Value]
+    f: Function,
+    of: Element,
+    indices: Element,
+    source: Value,
+    base: Index,
+    size: int,
+    k: int,
+    best: list[Value],
+    lanes: int,
 ) -> None:
     """Insert each element into the sorted best k (best[0]: values, best[1]: indices) when it beats the last one."""
 
@@ -116,7 +125,21 @@ def _keep_best(
 
         f.if_(beats, better)
 
-    f.loop(k, size, 1, rest)
+    def block(start: Index) -> None:
+        """Most blocks have none that beats the last one: a few vector compares say so."""
+        bar = types.splat(f, types.load(f, of, best[0], k - 1), lanes)
+        loaded = [
+            types.load(f, of, source, f.iadd(base, f.iadd(start, lanes * each)), lanes) for each in range(VECTORS)
+        ]
+        found = greater(f, of, loaded[0], bar)
+        for values in loaded[1:]:
+            found = f.binary("or", found, greater(f, of, values, bar))
+        f.if_(f.reduce_lanes("or", found), lambda: f.loop(start, f.iadd(start, many), 1, rest))
+
+    many = VECTORS * lanes
+    whole = k + (size - k) // many * many
+    f.loop(k, whole, many, block)
+    f.loop(whole, size, 1, rest)
 
 
 def _select(sorter: Sorter, fetch: Callable[[Index], Lanes], size: int, k: int, capacity: int) -> None:

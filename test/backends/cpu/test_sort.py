@@ -317,3 +317,16 @@ def test_partitions_that_do_not_halve(kind: str, depth: float, monkeypatch: pyte
         "organ pipes": np.minimum(rising, rising[::-1]),
     }[kind]
     is_sorted(compiled(jnp.sort, x), order_of(x), x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint64"])
+@pytest.mark.parametrize(("size", "k"), [(70, 3), (129, 1), (1000, 32), (5003, 8)])
+def test_few_of_a_long_row(dtype: str, size: int, k: int) -> None:
+    """The last ones that are looked through one by one count, too; ties by lower index."""
+    x = numbers(dtype, 2, size)
+    x = np.where(np.isnan(x.astype(np.float64)) | (x == 0), np.ones_like(x), x)  # total order: no place to choose
+    for each in (x, np.sort(comparable(x), -1).astype(x.dtype)):
+        values, places = compiled(lambda x: jax.lax.top_k(x, k), each)
+        order = size - 1 - np.flip(order_of(np.flip(each, -1)), -1)[:, :k]
+        assert np.array_equal(places, order)
+        assert values.tobytes() == np.take_along_axis(each, order, -1).tobytes()
