@@ -191,35 +191,41 @@ def _copy_back(state: int) -> Native:
 
 
 def _copy_there(state: int) -> Native:
-    """ptr copy_there(device, driver, data, size, event): new memory of a device with bytes of the host, which may
-    change when this returns; stores the event after which they are there, with a reference. Null where Python has to do
-    it."""
-    parameters = [("device", PTR), ("driver", PTR), ("data", PTR), ("size", I64), ("event", PTR)]
+    """ptr copy_there(device, driver, data, stays, size, event): new memory of a device with bytes of the host; stores
+    the event after which they are there, with a reference. Bytes that may change when this returns are copied first;
+    others the driver copies, and they stay where they are until the event. Null where Python has to do it."""
+    parameters = [("device", PTR), ("driver", PTR), ("data", PTR), ("stays", I1), ("size", I64), ("event", PTR)]
     f = Native("copy_there", state, parameters)
     storage = f.call("storage_on", [f.driver, f.size], PTR)
     f.ret_if(f.is_null(storage), f.null())
-    staged = f.call("storage_new", [f.size], PTR)
     handle = f.alloca(1, PTR)
 
-    def copy() -> Value:
-        place = f.field(staged, "storage", "address", PTR)
-        f.copy_memory(place, f.data, f.size)
-        error = f.call(
-            "begin_copy", [f.driver, f.field(storage, "storage", "address", PTR), place, f.size, handle], PTR
-        )
+    def asked(data: Value) -> Value:
+        address = f.field(storage, "storage", "address", PTR)
+        error = f.call("begin_copy", [f.driver, address, data, f.size, handle], PTR)
         f.call("error_drop", [error])
         return f.is_null(error)
 
-    (asked,) = f.if_(f.is_null(staged), lambda: f.const(False, I1), copy)
+    def staged() -> list[Value]:
+        copy = f.call("storage_new", [f.size], PTR)
+
+        def fill() -> Value:
+            place = f.field(copy, "storage", "address", PTR)
+            f.copy_memory(place, f.data, f.size)
+            return asked(place)
+
+        return [copy, *f.if_(f.is_null(copy), lambda: f.const(False, I1), fill)]
+
+    held, done = f.if_(f.stays, lambda: [f.null(), asked(f.data)], staged)
 
     def give_up() -> Value:
         f.call("storage_drop", [storage])
-        f.call("storage_drop", [staged])
+        f.call("storage_drop", [held])
         return f.null()
 
     def go_on() -> Value:
-        _copy_job(f, f.driver, handle, f.device, "holds", staged, f.event)
+        _copy_job(f, f.driver, handle, f.device, "holds", held, f.event)
         return storage
 
-    f.ret(f.if_(asked, go_on, give_up)[0])
+    f.ret(f.if_(done, go_on, give_up)[0])
     return f

@@ -68,7 +68,7 @@ class _Driver:
             wait=asking.wait,
             failed=ctypes.cast(self._failed, ctypes.c_void_p).value or 0,
             granule=GRANULE,
-            staged=STAGED_BYTES,
+            staged=0 if asking.stages else STAGED_BYTES,
         )
         self.memory.keepers.append(weakref.WeakMethod(self.trim))
 

@@ -130,7 +130,8 @@ POOL_SIZE = POOL["entries"] + 16 * POOL_ENTRIES
 # A device of a driver that is open: its lock (a pthread mutex); what its functions are `given` first, and where they
 # are (backends/gpu/driver/asking.py): what is `given` begins with a number, 0 unless the device is lost; `failed`,
 # Python's function that makes an error of a status; sizes of its memory are multiples of `granule`; arrays of NumPy up
-# to `staged` bytes are copied before they are sent. Behind it the pool of its memory.
+# to `staged` bytes are copied before they are sent; 0: the driver itself copies what it is to send, before it returns.
+# Behind it the pool of its memory.
 DRIVER = _words(0, "lock given ask copy wait failed granule staged")
 DRIVER_POOL = 64
 DRIVER_BYTES = DRIVER_POOL + POOL_SIZE

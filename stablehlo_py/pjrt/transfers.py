@@ -283,11 +283,15 @@ def _from_host(state: int) -> Native:
     driver = f.get(PTR, f.field(device, "device", "queue", PTR), OPEN)
     on_host = f.is_null(driver)
 
-    def is_small() -> Value:
-        few = f.cmp("sle", size, f.get(I64, driver, DRIVER["staged"]))
-        return f.both(f.is_not_zero(size), few, f.no(is_lost(f, driver)))
+    # The driver copies what it is to send, and the array is there until that is done.
+    needs_copy = f.either(on_host, f.is_zero(f.get(I32, f.args, _SEMANTICS)))
+    (stays,) = f.if_(needs_copy, lambda: f.const(False, I1), lambda: f.is_zero(f.get(I64, driver, DRIVER["staged"])))
 
-    (fits,) = f.if_(on_host, lambda: f.const(True, I1), is_small)
+    def is_usual() -> Value:
+        few = f.cmp("sle", size, f.get(I64, driver, DRIVER["staged"]))
+        return f.both(f.is_not_zero(size), f.either(few, stays), f.no(is_lost(f, driver)))
+
+    (fits,) = f.if_(on_host, lambda: f.const(True, I1), is_usual)
     usual = f.both(f.is_null(f.get(PTR, f.args, _LAYOUT)), dense, f.is_not_zero(item), f.no(f.is_forked()), fits)
     unchanged = f.cmp("eq", f.get(I32, f.args, _SEMANTICS), f.const(_IMMUTABLE_ZERO_COPY, I32))
     aligned = f.is_zero(f.binary("and", f.number(data), f.const(VIEW_ALIGNMENT - 1)))
@@ -312,8 +316,15 @@ def _from_host(state: int) -> Native:
     def there() -> list[Value]:
         place = f.alloca(1, PTR)
         f.store(f.null(), place)
-        storage = f.call("copy_there", [device, driver, data, size, place], PTR)
-        return [storage, f.shared(DONE), f.load(PTR, place)]
+        storage = f.call("copy_there", [device, driver, data, stays, size, place], PTR)
+        event = f.load(PTR, place)
+
+        def sent() -> Value:
+            f.refer(event)
+            return event
+
+        (done,) = f.if_(f.both(stays, f.no(f.is_null(storage))), sent, lambda: f.shared(DONE))
+        return [storage, done, event]
 
     def make() -> Value:
         storage, done, event = f.if_(on_host, here, there)

@@ -182,6 +182,23 @@ def test_calls_and_copies_need_no_python() -> None:
     )
 
 
+@pytest.mark.skipif(PLATFORM != "shlo_opencl", reason="CUDA's driver stages, others do not")
+def test_what_the_driver_stages_is_not_copied_before() -> None:
+    run(
+        """
+        from stablehlo_py.backends.gpu.opencl.asking import OpenClAsking
+        OpenClAsking.stages = True  # these arrays do not change
+        for size in (4, 100_000, 3_000_000):
+            arrays = [np.random.default_rng(number).standard_normal(size).astype(np.float32) for number in range(4)]
+            for _ in range(3):
+                there = [jax.device_put(array) for array in arrays]
+                assert all((np.asarray(a) == b).all() for a, b in zip(there, arrays))
+            add = jax.jit(lambda a: a + 1)
+            assert all((np.asarray(add(a)) == b + 1).all() for a, b in zip(there, arrays))
+        """
+    )
+
+
 def test_many_calls_are_under_way() -> None:
     run(
         """

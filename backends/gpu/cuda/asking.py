@@ -12,6 +12,7 @@ class CudaAsking(StreamAsking):
     """In the primary context of a device."""
 
     library = CudaLibrary
+    stages = True
     fields = (*StreamAsking.fields, "context", "push", "pop")
 
     def __init__(self, stream: CudaStream) -> None:

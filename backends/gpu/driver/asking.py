@@ -39,11 +39,13 @@ class Asking(ABC):
     Attributes:
         fields: of the structure. given: its address.
         has_graphs: whether the driver has.
+        stages: whether the driver has read memory of the host that is not pinned when a copy of it begins.
         ask, copy, wait: where the functions are.
     """
 
     fields: ClassVar[tuple[str, ...]]
     has_graphs: ClassVar[bool] = False
+    stages: ClassVar[bool] = False
 
     def __init__(self, queue: Queue, values: Mapping[str, int]) -> None:
         with queue.lock:
