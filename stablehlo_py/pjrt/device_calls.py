@@ -25,7 +25,16 @@ def functions(state: int) -> list[Native]:
 
 
 def _lock(f: Native, driver: Value) -> None:
-    f.call("pthread_mutex_lock", [f.get(PTR, driver, DRIVER["lock"])], I32, external=True)
+    """Take a driver's lock. Who has it may be waiting for Python's, so nobody waits for it who has that."""
+    mutex = f.get(PTR, driver, DRIVER["lock"])
+    status = f.call("pthread_mutex_trylock", [mutex], I32, external=True)
+
+    def wait() -> None:
+        python = f.call("leave_python", [], PTR)
+        f.call("pthread_mutex_lock", [mutex], I32, external=True)
+        f.call("enter_python", [python])
+
+    f.if_(f.no(f.is_zero(status)), wait)
 
 
 def _unlock(f: Native, driver: Value) -> None:
@@ -150,16 +159,19 @@ def _watch(state: int) -> Native:
 
 def _begin_copy(state: int) -> Native:
     """ptr begin_copy(driver, target, source, size, handle): ask the driver for a copy between addresses, of the device
-    or of the host; where its event goes. An error, or null."""
+    or of the host; where its event goes. An error, or null. JAX may call with Python's lock, and the driver may return
+    only when the copy is done."""
     parameters = [("driver", PTR), ("target", PTR), ("source", PTR), ("size", I64), ("handle", PTR)]
     f = Native("begin_copy", state, parameters)
     f.store(f.null(), f.handle)
     f.ret_if(f.is_zero(f.size), f.null())
     asked = [f.get(PTR, f.driver, DRIVER["given"]), f.target, f.source, f.size, f.handle]
+    python = f.call("leave_python", [], PTR)
     _lock(f, f.driver)
     status = f.call_pointer(f.get(PTR, f.driver, DRIVER["copy"]), asked, I64)
     (error,) = f.if_(f.is_zero(status), f.null, lambda: f.call("driver_error", [f.driver, f.null(), status], PTR))
     _unlock(f, f.driver)
+    f.call("enter_python", [python])
     f.ret(error)
     return f
 

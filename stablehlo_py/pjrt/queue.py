@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stablehlo_py.backends.cpu.pool import WAKE, futex, spin_then
-from stablehlo_py.codegen.builder import I32, I64, PTR, Value
+from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Value
 from stablehlo_py.pjrt.code import Native
 from stablehlo_py.pjrt.fields import (
     HANDLE,
@@ -33,7 +33,16 @@ _SIG_SETMASK, _SIGNAL_WORDS = 2, 16
 
 def functions(state: int) -> list[Native]:
     """Of queues."""
-    return [_push(state), _room(state), _start(state), _worker(state), _finish(state), _drain(state)]
+    return [
+        _push(state),
+        _room(state),
+        _leave_python(state),
+        _enter_python(state),
+        _start(state),
+        _worker(state),
+        _finish(state),
+        _drain(state),
+    ]
 
 
 def _push(state: int) -> Native:
@@ -71,9 +80,40 @@ def wake_worker(f: Native, queue: Value) -> None:
 
 
 def _room(state: int) -> Native:
-    """void queue_room(queue): wait while too many jobs are in it."""
+    """void queue_room(queue): wait while too many jobs are in it. Who waits may have Python's lock, which jobs may need
+    to say what failed."""
     f = Native("queue_room", state, [("queue", PTR)], None)
-    _wait_while(f, f.queue, lambda number: f.cmp("sge", number, f.const(MOST_PENDING, I32)))
+
+    def is_full(number: Value) -> Value:
+        return f.cmp("sge", number, f.const(MOST_PENDING, I32))
+
+    def wait() -> None:
+        python = f.call("leave_python", [], PTR)
+        _wait_while(f, f.queue, is_full)
+        f.call("enter_python", [python])
+
+    f.if_(is_full(f.atomic_load(I32, f.at(f.queue, PENDING))), wait)
+    f.ret()
+    return f
+
+
+def _leave_python(state: int) -> Native:
+    """ptr leave_python(): let other threads run Python, if this one may now; what `enter_python` takes, or null."""
+    f = Native("leave_python", state, [])
+
+    def may() -> Value:
+        return f.is_not_zero(f.call("PyGILState_Check", [], I32, external=True))
+
+    there = f.is_not_zero(f.call("Py_IsInitialized", [], I32, external=True))
+    (runs,) = f.if_(there, may, lambda: f.const(False, I1))
+    f.ret(f.if_(runs, lambda: f.call("PyEval_SaveThread", [], PTR, external=True), f.null)[0])
+    return f
+
+
+def _enter_python(state: int) -> Native:
+    """void enter_python(left): wait until this thread may run Python again, if it could before."""
+    f = Native("enter_python", state, [("left", PTR)], None)
+    f.if_(f.no(f.is_null(f.left)), lambda: f.call("PyEval_RestoreThread", [f.left], external=True))
     f.ret()
     return f
 

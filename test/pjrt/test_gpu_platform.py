@@ -138,7 +138,7 @@ def test_work_and_transfers_are_asynchronous() -> None:
         z = step(y)                       # behind it, in the memory that it writes
         assert y.is_deleted() and not z.is_ready()
         z.copy_to_host_async()
-        assert not z.is_ready()
+        assert not z.is_ready() or "$PLATFORM" == "shlo_cuda"  # whose driver waits until a copy is done
         wanted = np.asarray(z)
         assert z.is_ready() and (wanted == np.asarray(step(long(x)))).all()
         late = long(x)
@@ -346,6 +346,32 @@ def test_programs_are_serialized_and_say_what_they_take() -> None:
             assert "runs those for 'cpu'" in str(error), error
         else:
             raise AssertionError
+        """
+    )
+
+
+def test_who_has_the_lock_of_the_device_may_wait_for_that_of_python() -> None:
+    run(
+        """
+        import threading, time
+        from stablehlo_py.backends.base import get_backend
+        faulthandler.dump_traceback_later(60, exit=True)
+        add = jax.jit(lambda a: a + 1)
+        x = jnp.arange(1000.0)
+        for _ in range(3):
+            y = add(x).block_until_ready()
+        queue, taken = get_backend("$PLATFORM"[5:]).opened().get(0).queue, threading.Event()
+        def hold():
+            with queue.lock:
+                taken.set()
+                time.sleep(0.2)
+        for attempt in (lambda: np.asarray(y), lambda: add(x), lambda: jax.device_put(np.ones(1000, np.float32))):
+            thread = threading.Thread(target=hold)
+            thread.start()
+            taken.wait()
+            attempt()
+            thread.join()
+            taken.clear()
         """
     )
 
