@@ -143,12 +143,13 @@ class Exceptions:
 
 
 def by_file(results: Sequence[Result], exceptions: Exceptions) -> str:
-    """The table: of each file, what passes on XLA's CPU, what of it here, and what is named as an exception."""
+    """The table: of each file, or of each folder that holds some, what passes on XLA's CPU, what of it here, and what
+    is named as an exception."""
     rows, sums = [], Counter[str]()
-    for file in dict.fromkeys(result.file for result in results):
-        of_file = [result for result in results if result.file == file]
+    names = {result.key: result.file.rpartition("/")[0] or result.file for result in results}
+    for file in dict.fromkeys(names.values()):
         counts = Counter[str]()
-        for result in of_file:
+        for result in (result for result in results if names[result.key] == file):
             counts["tests"] += 1
             counts["cpu"] += result.cpu == "passed"
             counts["both"] += result.cpu == result.shlo == "passed"

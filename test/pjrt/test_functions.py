@@ -1,0 +1,41 @@
+"""Functions of CHLO on the platform: kernels of ours, not arithmetic that jaxlib expands them to."""
+
+from __future__ import annotations
+
+import pytest
+
+from stablehlo_py.pjrt.functions import EXPANDED
+from test.helpers.platform_scripts import script
+
+
+@pytest.mark.parametrize("devices", ["1", "2"])
+def test_functions_arrive_as_they_are(devices: str) -> None:
+    script(
+        f"""
+        from functools import partial
+        import scipy.special
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec
+        theirs = dict(
+            bessel_i1e=scipy.special.i1e, digamma=scipy.special.digamma, erf_inv=scipy.special.erfinv,
+            erfc=scipy.special.erfc, lgamma=scipy.special.gammaln,
+        )
+        assert set(theirs) == set({EXPANDED!r})
+        mesh = Mesh(jax.devices(), "d")
+        for name, wanted in theirs.items():
+            function = getattr(jax.lax, name)
+            for dtype, tolerance in ((np.float32, 3e-6), (jnp.bfloat16, 1e-2), (np.float16, 2e-3)):
+                x = jnp.linspace(0.05, 0.95, 64, dtype=dtype)
+                if len(jax.devices()) > 1:
+                    x = jax.device_put(x, NamedSharding(mesh, PartitionSpec("d")))
+                compiled = jax.jit(function).lower(x).compile()
+                assert "hlo." + name in compiled.as_text(), (name, dtype)
+                exact = wanted(np.asarray(x).astype(np.float64))
+                np.testing.assert_allclose(np.asarray(compiled(x)).astype(np.float64), exact, tolerance, tolerance)
+            rows = jnp.linspace(0.1, 0.9, 12).reshape(3, 4)
+            np.testing.assert_array_equal(jax.vmap(function)(rows), function(rows))
+            if name != "bessel_i1e":
+                slope = (wanted(0.5 + 1e-5) - wanted(0.5 - 1e-5)) / 2e-5
+                np.testing.assert_allclose(jax.grad(function)(0.5), slope, 1e-4)
+        """,
+        SHLO_NUM_DEVICES=devices,
+    )
