@@ -28,7 +28,7 @@ from stablehlo_py.dialect.constants import complex_elements, constant_value, is_
 from stablehlo_py.dialect.edit import end_with, replace_op, terminator
 from stablehlo_py.dialect.grid import grid_of
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, operations, text
+from stablehlo_py.dialect.types import element_type, entries, i64, i64s, is_complex, operations, text
 from stablehlo_py.dialect.window import NAMES, STABLEHLO_NAMES
 from stablehlo_py.mlir import ir, stablehlo
 from stablehlo_py.passmanager.base import Pass
@@ -107,8 +107,7 @@ def _without_own_attributes(op: ir.Operation) -> None:
 
 
 def _of_others(attributes: ir.DictAttr) -> ir.DictAttr:
-    named = [attributes[number] for number in range(len(attributes))]
-    return ir.DictAttr.get({each.name: each.attr for each in named if not each.name.startswith("hlo.")})
+    return ir.DictAttr.get({name: value for name, value in entries(attributes).items() if not name.startswith("hlo.")})
 
 
 def _enum(name: str, word: str) -> ir.Attribute:

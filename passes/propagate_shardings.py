@@ -30,6 +30,7 @@ from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.ops.factors import Dimension, Factors, factors_of
 from stablehlo_py.dialect.sharding import annotate, is_sharded, meshes_of, shardings_of, shardings_of_values
 from stablehlo_py.dialect.sharding_text import Axes, Sharding, filled, leaves_open, read_mesh, read_sharding
+from stablehlo_py.dialect.types import entries
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
 
@@ -156,8 +157,8 @@ def _annotate_results(
         text = _chosen(texts[number], known.get(value))
         sharding = read_sharding(text)
         if text != texts[number] and sharding is not None and _divides(sharding, value.type.shape, meshes):
-            entries = {entry.name: entry.attr for entry in ir.DictAttr(described[number])}
-            described[number] = ir.DictAttr.get(entries | {SHARDING: ir.StringAttr.get(text)})
+            said = entries(described[number])
+            described[number] = ir.DictAttr.get(said | {SHARDING: ir.StringAttr.get(text)})
     main.attributes["res_attrs"] = ir.ArrayAttr.get(described)
 
 

@@ -96,6 +96,14 @@ class _StringRef(ctypes.Structure):
     _fields_ = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
 
 
+class _Text(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class _NamedAttribute(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_void_p), ("attribute", ctypes.c_void_p))
+
+
 class CApi:
     """MLIR's C API by ctypes: the calls that take long, without the GIL. Handles are plain integers."""
 
@@ -124,6 +132,11 @@ class CApi:
         self.is_dense = self._function("mlirAttributeIsADenseElements", flag, pointer)
         self.dense_from_raw = self._function("mlirDenseElementsAttrRawBufferGet", pointer, pointer, size, pointer)
         self.inherent_attribute = self._function("mlirOperationGetInherentAttributeByName", pointer, pointer, string)
+        self._dictionary_size = self._function("mlirDictionaryAttrGetNumElements", ctypes.c_ssize_t, pointer)
+        self._dictionary_entry = self._function(
+            "mlirDictionaryAttrGetElement", _NamedAttribute, pointer, ctypes.c_ssize_t
+        )
+        self._identifier_text = self._function("mlirIdentifierStr", _Text, pointer)
         self._free = ctypes.CDLL(None).free
         self._free.argtypes = [pointer]
         # A capsule borrows its name: this object keeps it alive.
@@ -146,6 +159,15 @@ class CApi:
     def attribute(self, handle: int) -> ir.Attribute:
         """The bindings object of an attribute handle. The bindings refuse complex dense elements: TypeError."""
         return ir.Attribute._CAPICreate(new_capsule(handle, self._attribute_capsule))
+
+    def names(self, dictionary: ir.Attribute) -> list[str]:
+        """The names of a dictionary's entries, in order. Raises UnicodeDecodeError: one is no text."""
+        handle = self.handle(dictionary)
+        found = []
+        for number in range(self._dictionary_size(handle)):
+            text = self._identifier_text(self._dictionary_entry(handle, number).name)
+            found.append(ctypes.string_at(text.data, text.length).decode())
+        return found
 
     @contextmanager
     def llvm_context(self) -> Iterator[int]:

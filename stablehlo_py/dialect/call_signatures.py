@@ -15,6 +15,7 @@ from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import (
     DYNAMIC,
     element_type,
+    entries,
     is_bool,
     is_complex,
     is_float,
@@ -213,7 +214,7 @@ def _dynamic_reduce_window(op: Op) -> bool:
 
 def _top_k(op: Op) -> bool:
     attributes = op.attributes.get(MHLO_ATTRIBUTES)
-    return isinstance(attributes, ir.DictAttr) and is_top_k(op, {each.name: each.attr for each in attributes})
+    return isinstance(attributes, ir.DictAttr) and is_top_k(op, entries(attributes))
 
 
 # What an attribute of an hlo op is: an attribute of another name; the elements of an operand (by number, from the last

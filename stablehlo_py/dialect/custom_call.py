@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import MHLO_CONFIGURATION, OPERAND_ORDERS, RESULT_ORDERS
 from stablehlo_py.dialect.symint import IntLike
-from stablehlo_py.dialect.types import element_type, is_tensor, shape, text
+from stablehlo_py.dialect.types import element_type, entries, is_tensor, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
 
@@ -61,7 +61,7 @@ def configuration(op: ir.OpView | ir.Operation) -> dict[str, ir.Attribute]:
         if key in op.attributes:
             value = op.attributes[key]
             if isinstance(value, ir.DictAttr):
-                return {entry.name: entry.attr for entry in value}
+                return entries(value)
             if isinstance(value, ir.StringAttr) and value.value_bytes:  # of any bytes
                 return {"backend_config": value}
     return {}

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stablehlo_py.dialect.attributes import MESHES, SHARDING
+from stablehlo_py.dialect.types import entries
 from stablehlo_py.mlir import ir
 
 CONSTRAINT = "hlo.sharding_constraint"
@@ -34,7 +35,7 @@ def meshes_of(module: ir.Module) -> dict[str, str]:
     """The meshes that shardings name, by name, in Shardy's syntax."""
     if not is_sharded(module):
         return {}
-    return {mesh.name: mesh.attr.value for mesh in module.operation.attributes[MESHES]}
+    return {name: text.value for name, text in entries(module.operation.attributes[MESHES]).items()}
 
 
 def shardings_of(op: ir.OpView | ir.Operation) -> list[str]:

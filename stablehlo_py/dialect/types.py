@@ -8,7 +8,7 @@ from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.symint_text import parse_sizes
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.mlir import ir, quant
+from stablehlo_py.mlir import capi, ir, quant
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -82,6 +82,13 @@ def symints(op: ir.OpView | ir.Operation, name: str) -> tuple[IntLike, ...]:
     """An `array<i64>` attribute that depends on sizes: where they are dynamic, it is text, and holds SymInts."""
     attribute = op.attributes[name]
     return parse_sizes(attribute.value) if isinstance(attribute, ir.StringAttr) else tuple(attribute)
+
+
+def entries(dictionary: ir.Attribute) -> dict[str, ir.Attribute]:
+    """The attributes of a dictionary by their names. Raises UnicodeDecodeError: a name is no text, as in damaged files;
+    over such a one the bindings' own `name` ends the process."""
+    values = (entry.attr for entry in ir.DictAttr(dictionary))
+    return dict(zip(capi().names(dictionary), values, strict=True))
 
 
 def i64(op: ir.OpView | ir.Operation, name: str) -> int:

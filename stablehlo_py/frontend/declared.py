@@ -23,6 +23,7 @@ from stablehlo_py.dialect.attributes import (
 from stablehlo_py.dialect.call_signatures import what_is_wrong
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.ops import records
+from stablehlo_py.dialect.types import entries
 from stablehlo_py.errors import LoadError, Problem
 from stablehlo_py.mlir import ir
 
@@ -100,7 +101,7 @@ def check_declared(module: ir.Module) -> list[ir.Operation]:
         problems += _problems(op, {}, op.attributes)
         for name, wanted in (("arg_attrs", _OF_ARGUMENT), ("res_attrs", _OF_RESULT)):
             for described in ir.ArrayAttr(op.attributes[name]) if name in op.attributes else ():
-                problems += _problems(op, wanted, {each.name: each.attr for each in ir.DictAttr(described)})
+                problems += _problems(op, wanted, entries(described))
     calls: list[ir.Operation] = []
 
     def visit(view: ir.Operation) -> ir.WalkResult:

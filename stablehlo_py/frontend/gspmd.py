@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from stablehlo_py.dialect.attributes import MHLO_SHARDING, REPLICATED, SHARDING, SHARDS
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import annotate, declare_meshes, meshes_of
+from stablehlo_py.dialect.types import entries
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.frontend.hlo_sharding import Meshes
 from stablehlo_py.frontend.shards import TO_FULL, TO_SHARD
@@ -76,7 +77,7 @@ def _annotate_values(function: ir.Operation, name: str, meshes: Meshes) -> bool:
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     kept = []
     for each, value in zip(described, type_.inputs if name == "arg_attrs" else type_.results, strict=True):
-        named = {entry.name: entry.attr for entry in ir.DictAttr(each)}
+        named = entries(each)
         if MHLO_SHARDING in named and isinstance(value, ir.RankedTensorType):
             sharding = named.pop(MHLO_SHARDING).value
             named[SHARDING] = ir.StringAttr.get(meshes.shardy(sharding, value.rank))

@@ -23,6 +23,7 @@ from stablehlo_py.dialect.calls import inline_calls, main_function
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import meshes_of, shardings_of_values
+from stablehlo_py.dialect.types import entries
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.frontend.one_device import call_on_one_device
 from stablehlo_py.frontend.placement import Placement, UnknownSharding, placement_of, replicated
@@ -120,7 +121,7 @@ def _sign(main: ir.Operation, block: ir.Block, last: ir.Operation) -> None:
     for name in ("arg_attrs", "res_attrs"):
         if name in main.attributes:
             kept = [
-                {entry.name: entry.attr for entry in ir.DictAttr(each) if entry.name != SHARDING}
+                {name: value for name, value in entries(each).items() if name != SHARDING}
                 for each in main.attributes[name]
             ]
             main.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in kept])

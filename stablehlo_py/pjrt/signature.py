@@ -14,7 +14,7 @@ from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.types import i64s, rank
+from stablehlo_py.dialect.types import entries, i64s, rank
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.mlir import ir
@@ -164,7 +164,7 @@ def _transpose(value: ir.Value, permutation: Sequence[int], type_: ir.Type) -> i
 
 def _without_aliases(attributes: ir.Attribute, type_: ir.Type, results: Sequence[ir.Type]) -> ir.Attribute:
     """What is said of an argument, without the result that was to have its memory if that has another type now."""
-    said = {entry.name: entry.attr for entry in ir.DictAttr(attributes)}
+    said = entries(attributes)
     if ALIASING_OUTPUT in said and results[said[ALIASING_OUTPUT].value] != type_:
         del said[ALIASING_OUTPUT]
     return ir.DictAttr.get(said)

@@ -15,7 +15,7 @@ from stablehlo_py.errors import LoadError, Problem, ResourceError, ShloError, Ve
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.parse import parse_again
 from stablehlo_py.frontend.source import identify
-from stablehlo_py.mlir import stablehlo
+from stablehlo_py.mlir import bytecode, ir, stablehlo
 
 TEXT = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
   %c = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
@@ -230,3 +230,31 @@ def test_documentation_and_code_agree():
     assert headings == {code for code, *_ in documented} == {anchor for _, anchor, *_ in rows}
     for code in headings:
         assert f"error[{code}]" in page.read_text(), f"{code} has no example"
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "func.func @main(%a: tensor<f32> {N = 1 : i64}) -> tensor<f32> { return %a : tensor<f32> }",
+        "func.func @main(%a: tensor<f32>) -> (tensor<f32> {N = 1 : i64}) { return %a : tensor<f32> }",
+        "func.func @main(%a: tensor<f32>) -> tensor<f32> { %0 = stablehlo.custom_call @Sharding(%a)"
+        " {backend_config = {N = 1 : i64}, api_version = 4 : i32} : (tensor<f32>) -> tensor<f32>"
+        " return %0 : tensor<f32> }",
+        "module attributes {N = 1 : i64} { func.func @main(%a: tensor<f32>) -> tensor<f32> {"
+        " return %a : tensor<f32> } }",
+        "func.func @main(%a: tensor<f32>) -> tensor<f32> { %0 = stablehlo.negate %a {N = 1 : i64} : tensor<f32>"
+        " return %0 : tensor<f32> }",
+    ],
+    ids=["argument", "result", "call", "module", "op"],
+)
+def test_names_of_attributes_that_are_no_text(place: str, isolate: bool) -> None:
+    """Over some of them MLIR's bindings end the process: it goes on."""
+    with make_context():
+        module = ir.Module.parse(place.replace("N =", "name.of.it ="))
+        damaged = bytecode(module).replace(b"name.of.it", b"nam\xff\xfeof.it")
+    assert b"\xff\xfe" in damaged
+    try:
+        load(damaged, isolate=isolate)
+    except LoadError as error:
+        assert "is not valid UTF-8" in str(error)

@@ -6,6 +6,7 @@ from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.attributes import QUANTIZED
 from stablehlo_py.dialect.quantized import Quantized, quantized_of, storage_type
 from stablehlo_py.dialect.regions import defined_values
+from stablehlo_py.dialect.types import entries
 from stablehlo_py.legalize.conversion import Conversion, raise_problems
 from stablehlo_py.legalize.quantized import elementwise, movement, products, reductions  # noqa: F401 - fill the table
 from stablehlo_py.legalize.quantized.rules import RULES
@@ -76,10 +77,7 @@ def _retype_signature(function: ir.OpView) -> None:
         described = [
             attributes
             if quantized is None
-            else ir.DictAttr.get(
-                {each.name: each.attr for each in ir.DictAttr(attributes)}
-                | {QUANTIZED: ir.TypeAttr.get(quantized.type)}
-            )
+            else ir.DictAttr.get(entries(attributes) | {QUANTIZED: ir.TypeAttr.get(quantized.type)})
             for attributes, quantized in zip(known, found, strict=True)
         ]
         function.attributes[name] = ir.ArrayAttr.get(described)
