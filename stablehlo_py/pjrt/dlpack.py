@@ -79,11 +79,12 @@ def _taken_over(external_array: Any, device: Any, copy: bool | None) -> jax.Arra
     if not copy:
         try:
             made = _jax.dlpack_managed_tensor_to_buffer(external_array.__dlpack__(stream=None), device, None, False)
-        except jax.errors.JaxRuntimeError as error:  # of Client_CreateViewOfDeviceBuffer
+        except (BufferError, jax.errors.JaxRuntimeError) as error:  # NumPy's; of Client_CreateViewOfDeviceBuffer
             if copy is False:
                 raise ValueError(
-                    "Specified input which requires a copy, since its memory is not dense and row-major, or is not "
-                    f"aligned to {VIEW_ALIGNMENT} bytes. However copy=False. Set copy=True or copy=None."
+                    "Specified input which requires a copy, since its memory is only to be read, is not dense and "
+                    f"row-major, or is not aligned to {VIEW_ALIGNMENT} bytes. However copy=False. Set copy=True or "
+                    "copy=None."
                 ) from error
         else:
             dtype = _jax.canonicalize_dtype(made.dtype)

@@ -250,7 +250,8 @@ def test_fields_do_not_overlap() -> None:
     assert max(fields.FIELDS["storage"].values()) < fields.STORAGE_BYTES
     assert max(fields.FIELDS["event"].values()) < fields.EVENT_BYTES
     assert max(fields.FIELDS["error"].values()) < fields.ERROR_BYTES
-    assert fields.COPY + fields.PLAN_BYTES <= fields.POOL_LOCK
+    assert fields.COPY + fields.PLAN_BYTES <= fields.ORDER < fields.HOST_POOL
+    assert len(fields.DRIVER) * 8 <= fields.DRIVER_POOL
     assert max(fields.PYTHON.values()) < fields.FORKED
 
 
