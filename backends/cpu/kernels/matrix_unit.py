@@ -433,27 +433,29 @@ class _Panel:
             f.loop(0, product.steps, 1, step)
             return
         start = f.gep(self.a, f.imul(row, contraction.m.a), unit.scalar)
-        second = SIDE * int(contraction.m.a)
-        stride = int(contraction.m.a) * unit.scalar.bits // 8
+        self._nest(start, 0, product.others, row_tiles)
 
-        def nest(at: Value, number: Index, axes: Sequence[Axis]) -> None:
-            if not axes:
+    def _nest(self, at: Value, number: Index, axes: Sequence[Axis], row_tiles: int) -> None:
+        """The steps from `number` on, along these contracted axes and the innermost one, of A's rows where they are."""
+        f, product = self.f, self.product
+        unit, across = product.unit, int(product.contraction.m.a)
+        if not axes:
 
-                def turn(k: Index) -> None:
-                    place = f.gep(at, f.imul(k, unit.depth), unit.scalar)
-                    self._step(place, f.iadd(number, k), row_tiles, second, stride, unit.scalar)
+            def turn(k: Index) -> None:
+                place = f.gep(at, f.imul(k, unit.depth), unit.scalar)
+                stride = across * unit.scalar.bits // 8
+                self._step(place, f.iadd(number, k), row_tiles, SIDE * across, stride, unit.scalar)
 
-                f.loop(0, product.steps_of_inner, 1, turn)
-                return
-            first, *inner = axes
-            below = product.steps_of_inner * math.prod(int(axis.size) for axis in inner)
+            f.loop(0, product.steps_of_inner, 1, turn)
+            return
+        first, *inner = axes
+        below = product.steps_of_inner * math.prod(int(axis.size) for axis in inner)
 
-            def one(index: Index) -> None:
-                nest(f.gep(at, f.imul(index, first.a), unit.scalar), f.iadd(number, f.imul(index, below)), inner)
+        def one(index: Index) -> None:
+            there = f.gep(at, f.imul(index, first.a), unit.scalar)
+            self._nest(there, f.iadd(number, f.imul(index, below)), inner, row_tiles)
 
-            f.loop(0, first.size, 1, one)
-
-        nest(start, 0, product.others)
+        f.loop(0, first.size, 1, one)
 
     def _step(self, a: Value, step: Index, row_tiles: int, second: int, stride: int, scalar_a: ScalarType) -> None:
         """One step: the tiles of A are at `a` and `second` further, their rows `stride` bytes apart."""
