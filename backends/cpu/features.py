@@ -8,7 +8,7 @@ from functools import cache
 
 # The registers of AMX, which a process has to ask for.
 TILE_FEATURES = ("amx-tile", "amx-bf16", "amx-int8")
-REQUEST_LEAVE, TILE_DATA = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+REQUEST_PERMISSION, TILE_DATA = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 # Where the system has other names than LLVM. Its list has what the processor and the system support.
 _SYSTEM_NAMES = {"avx512vnni": "avx512_vnni", "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
 _SYSTEM_NAMES |= {name: name.replace("-", "_") for name in TILE_FEATURES}
@@ -32,18 +32,18 @@ def present() -> frozenset[str]:
 
 @cache
 def tiles_permitted() -> bool:
-    """Whether Linux lets this process use tiles, which it asks once: leave holds for all its threads, and for what it
-    forks.
+    """Whether Linux lets this process use tiles, which it asks once: permission holds for all its threads, and for what
+    it forks.
 
-    Tiles make the record of a signal 8 KiB larger. So leave is refused where a thread has an alternate signal stack too
-    small for that; once it is given, no thread gets one (Linux, Documentation/arch/x86/xstate.rst).
+    Tiles make the record of a signal 8 KiB larger. So permission is refused where a thread has an alternate signal
+    stack too small for that; once it is given, no thread gets one (Linux, Documentation/arch/x86/xstate.rst).
     """
     try:
         ask = ctypes.CDLL(None).arch_prctl
     except (OSError, AttributeError):
         return False
     ask.argtypes = (ctypes.c_int, ctypes.c_ulong)
-    return ask(REQUEST_LEAVE, TILE_DATA) == 0
+    return ask(REQUEST_PERMISSION, TILE_DATA) == 0
 
 
 def missing_features(required: Iterable[str]) -> list[str]:

@@ -121,7 +121,11 @@ def _multiply_add(name: str, target: CpuTarget, element: ScalarType) -> Kernel:
     lanes = target.lanes(element.bits)
     type_ = VectorType(lanes, element) if lanes > 1 else element
     first, second = f.load(type_, memory), f.load(type_, memory, lanes)
-    _chains(f, type_, memory, count, lambda value: f.fma(value, first, second))
+
+    def step(value: Value) -> Value:
+        return f.fma(value, first, second) if target.fused else f.fadd(f.fmul(value, first), second)
+
+    _chains(f, type_, memory, count, step)
     return f, 2 * lanes * _CHAINS
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from stablehlo_py.errors import OptionError
 from stablehlo_py.processes import die_with_parent
 
 if TYPE_CHECKING:
@@ -179,8 +180,16 @@ def _peaks(request: Mapping[str, Any]) -> Peaks | None:
     """Those of this machine, where models run on its CPU and are timed."""
     if request["target"] != "cpu" or not request["rounds"]:
         return None
+    from stablehlo_py.backends.cpu.features import missing_features
     from stablehlo_py.backends.cpu.peaks import measure_peaks
+    from stablehlo_py.backends.cpu.target import host_target, named_target, required_features, runs_here
 
+    try:
+        target = named_target(request["cpu"], host_target())
+    except OptionError:
+        return None  # compilation says so
+    if not runs_here(target) or missing_features(required_features(target)):  # so here
+        return None
     return measure_peaks(request["threads"], request["cpu"])
 
 

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.cpu.kernels.records import Order, RecordSorter
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import I1, I8, I16, I64, Function, Index, Value, VectorType
+from stablehlo_py.codegen.builder import I1, I8, I16, I64, Index, Value, VectorType
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.symint import IntLike, is_known
-from stablehlo_py.mlir import ir
 
 REGISTERS = 8  # that a network sorts
 UNROLLED = 4
@@ -41,17 +40,8 @@ def depth_limit(size: int) -> int:
 class QuickSorter(RecordSorter):
     """Sorts rows of keys of more than 16 bits."""
 
-    def __init__(
-        self,
-        f: Function,
-        op: ir.OpView,
-        order: Order,
-        size: int,
-        stride: IntLike,
-        pointers: Sequence[Sequence[Value]],
-        lanes: int,
-    ) -> None:
-        super().__init__(f, op, order, size, stride, pointers, lanes)
+    def prepare(self) -> None:
+        f, size = self.f, self.size
         self.width = 512 // self.word.bits
         self.vector = VectorType(self.width, self.word)
         self.mask = VectorType(self.width, I1)
@@ -69,6 +59,9 @@ class QuickSorter(RecordSorter):
         if self.stride == 1:
             result = self.f.gep(self.targets[self.order.restored], base, self.word)
             self.rooms = [[result], self.rooms[-1]]
+
+    def counted(self, start: Index, many: int) -> None:
+        """Partitions need no counts."""
 
     @property
     def cost(self) -> float:

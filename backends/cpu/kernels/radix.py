@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stablehlo_py.backends.cpu.kernels.records import Order, RecordSorter
-from stablehlo_py.codegen.builder import I32, I64, Function, Index, Value, vector
-from stablehlo_py.dialect.symint import IntLike
-from stablehlo_py.mlir import ir
+from stablehlo_py.backends.cpu.kernels.records import RecordSorter
+from stablehlo_py.codegen.builder import I32, I64, Index, Value, vector
 
 WIDE_DIGITS_FROM = 4096  # records for which it pays to count digits of 11 bits instead of 8
 UNROLLED = 4
@@ -20,17 +18,8 @@ UNROLLED = 4
 class RadixSorter(RecordSorter):
     """Sorts rows of any records."""
 
-    def __init__(
-        self,
-        f: Function,
-        op: ir.OpView,
-        order: Order,
-        size: int,
-        stride: IntLike,
-        pointers: Sequence[Sequence[Value]],
-        lanes: int,
-    ) -> None:
-        super().__init__(f, op, order, size, stride, pointers, lanes)
+    def prepare(self) -> None:
+        order, size = self.order, self.size
         self.passes = -(-order.bits // (11 if size >= WIDE_DIGITS_FROM else 8))
         self.digit = -(-order.bits // self.passes)
         self.counts = self.room(self.passes << (self.digit + 2))

@@ -8,6 +8,7 @@ derives from `RecordSorter` says: by their digits (radix.py), or by partitions (
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,7 +72,7 @@ def order_of(op: ir.OpView, size: IntLike) -> Order | None:
     return order if order.bits <= KEY_BITS else None
 
 
-class RecordSorter:
+class RecordSorter(ABC):
     """Sorts rows of `size` records, which lie in `sources`, into `targets`. `lanes`: of vectors, for rows whose
     elements are neighbours."""
 
@@ -95,6 +96,11 @@ class RecordSorter:
         self.shift = 32 if self.packed else 0
         self.used = 0
         self.rooms = [self.records_room() for _ in range(self.private_rooms())]
+        self.prepare()
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """What one way to sort needs besides."""
 
     def room(self, size: int) -> Value:
         """So many bytes of private scratch."""
@@ -110,15 +116,17 @@ class RecordSorter:
         sizes = [self.word.bits // 8, *([4] if self.apart else [])]
         return [self.room(each * self.size) for each in sizes]
 
+    @abstractmethod
     def begin(self, base: Index) -> None:
         """What precedes the records of a row."""
 
+    @abstractmethod
     def counted(self, start: Index, many: int) -> None:
         """So many records, a power of two, have been made."""
 
+    @abstractmethod
     def in_order(self) -> list[Value]:
         """Sort the records, which lie in the first of the rooms; returns where they are then."""
-        raise NotImplementedError
 
     def sort(self, base: Index) -> None:
         """Emit the sort of the row that begins at `base`."""
