@@ -33,10 +33,10 @@ _CALLED = "called_computations"
 SHAPE_OPERANDS = "indices_of_shape_operands"
 
 
-def is_function(op: Op, complex_too: bool) -> bool:
-    """Whether an op takes a tensor of floats (or of complex numbers) and gives one of the same type."""
+def is_function(op: Op, complex_too: bool, operands: int = 1) -> bool:
+    """Whether an op takes tensors of floats (or of complex numbers) and gives one, all of one type."""
     types = _types(op)
-    if len(op.operands) != 1 or len(types) != 2 or types[0] != types[1] or not is_tensor(types[0]):
+    if len(op.operands) != operands or len(op.results) != 1 or len(set(types)) != 1 or not is_tensor(types[0]):
         return False
     return is_float(element_type(types[0])) or (complex_too and is_complex(element_type(types[0])))
 

@@ -9,7 +9,7 @@ from stablehlo_py.legalize.elementwise import REAL_FUNCTIONS
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
-_FUNCTIONS = {f"chlo.{name}": name for name in (*REAL_FUNCTIONS, "erf", "tan")}
+_FUNCTIONS = {f"chlo.{name}": name for name in (*REAL_FUNCTIONS, "erf", "tan", "zeta")}
 
 
 def known_composites() -> frozenset[str]:
@@ -23,7 +23,7 @@ def is_known_composite(op: ir.OpView | ir.Operation) -> bool:
     decomposition."""
     name = op.attributes["name"].value
     if name in _FUNCTIONS:
-        return is_function(op, complex_too=name == "chlo.tan")
+        return is_function(op, complex_too=name == "chlo.tan", operands=2 if name == "chlo.zeta" else 1)
     return name == "chlo.top_k" and is_top_k(op, op.attributes.get("composite_attributes", {}))
 
 
@@ -34,7 +34,7 @@ def composite(op: ir.OpView) -> Results:
     if not is_known_composite(op):
         raise Unsupported(f"{name!r} has no hlo op", "run the pass `inline` before")
     if name in _FUNCTIONS:
-        return build.like(_FUNCTIONS[name], op.operands[0])
+        return build.like(_FUNCTIONS[name], *op.operands)
     return chosen(op, op.attributes["composite_attributes"])
 
 

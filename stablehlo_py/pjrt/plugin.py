@@ -156,7 +156,7 @@ def initialize(platform: str = HOST) -> None:
     if platform not in PLATFORMS:
         raise OptionError(f"there is no platform {shown(platform)}", remedy=f"use one of {', '.join(PLATFORMS)}")
     jax = internals()
-    from stablehlo_py.pjrt import branches, callbacks, ffi, functions, patches
+    from stablehlo_py.pjrt import branches, callbacks, ffi, lowerings, patches
 
     if platform in jax._backend_factories:
         return
@@ -166,4 +166,4 @@ def initialize(platform: str = HOST) -> None:
     callbacks.register(platform, functions_of)
     ffi.register(platform, functions_of)
     branches.register(platform)
-    functions.register(platform)
+    lowerings.register(platform)

@@ -34,7 +34,7 @@ INTERNALS = {
     "jax._src.interpreters.mlir": "TokenSet register_lowering set_sharding _lowerings _platform_specific_lowerings "
     "_platforms_with_donation",
     "jax._src.interpreters.pxla": "get_default_device",
-    "jax._src.lax.lax": "_array_copy",
+    "jax._src.lax.lax": "_array_copy _nary_lower_hlo",
     "jax._src.lax.control_flow.conditionals": "cond_p platform_index_p",
     "jax._src.mesh": "empty_abstract_mesh empty_concrete_mesh use_abstract_mesh",
     "jax._src.sharding_impls": "SPMDAxisContext SdyArray SdyArrayList _internal_use_concrete_mesh",

@@ -316,6 +316,11 @@ def test_legalization_of_hlo_changes_nothing(context):
         ("chlo.top_k f32 -> f64 i32", "k = 1 : i64", False),
         ("chlo.top_k f32 -> f32", "k = 1 : i64", False),
         ("chlo.top_k complex<f32> -> complex<f32> i32", "k = 1 : i64", False),
+        ("chlo.zeta f32 f32 -> f32", "", True),
+        ("chlo.zeta bf16 bf16 -> bf16", "", True),
+        ("chlo.zeta f32 -> f32", "", False),
+        ("chlo.zeta f32 f64 -> f32", "", False),
+        ("chlo.zeta i32 i32 -> i32", "", False),
         ("my.op f32 -> f32", "", False),
     ],
 )
