@@ -36,8 +36,8 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             del tiles[f.name]
         elif name == "tilezero":
             f.set_memory(_tile(f, tiles[f.name], operands[0]), 0, 4 * NUMBERS)
-        elif name in ("tileloadd64", "tilestored64"):
-            _copy(f, name == "tileloadd64", _tile(f, tiles[f.name], operands[0]), operands[1], operands[2])
+        elif name in ("tileloadd64", "tileloaddt164", "tilestored64"):
+            _copy(f, name != "tilestored64", _tile(f, tiles[f.name], operands[0]), operands[1], operands[2])
         else:
             sums, a, b = (_tile(f, tiles[f.name], operand) for operand in operands)
             f.loop(0, SIDE, 1, partial(_row, f, name, sums, a, b))

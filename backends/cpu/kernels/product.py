@@ -16,6 +16,8 @@ from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.matrix_unit import UnitProduct, fitting_unit
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
+from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
+from stablehlo_py.backends.cpu.kernels.tile_sums import emit_unit_product
 from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, Problem, make_plan, symbolic_plan
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -148,15 +150,17 @@ def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
     sides = ["b", "a"] if product.packs_a else ["b"]
     rooms = {side: builder.scratch.take(product.size_of(side), ELEMENTS["i32"]) for side in sides}
     product.room_a, product.room_b = rooms.get("a"), rooms["b"]
+    product.sums = builder.private.take(product.sums_size, ELEMENTS["i32"])
     for side in sides:
         iterations = product.pack_iterations(side)
         cost = 0.5 * product.size_of(side) / iterations
 
         def emit(f: Function, side: str = side) -> None:
-            f.loop(f.begin, f.end, 1, lambda number: product.emit_pack(f, side, number, rooms[side]))
+            packing = TilePacking(f, product, side)
+            f.loop(f.begin, f.end, 1, lambda number: packing.emit(number, rooms[side]))
 
         builder.phase(f"pack_{side}", iterations, cost, emit)
-    builder.phase("", product.iterations, product.cost, product.emit)
+    builder.phase("", product.iterations, product.cost, lambda f: emit_unit_product(f, product))
 
 
 def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:

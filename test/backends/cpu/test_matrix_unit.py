@@ -84,6 +84,13 @@ def test_unsigned_bytes(dtypes: tuple[type, type], target: CpuTarget) -> None:
         floats("two contracted, crossed", (20, 5, 64), (64, 40, 5), ((2, 1), (0, 2))),
         floats("three contracted", (20, 2, 3, 50), (2, 3, 50, 40), ((1, 2, 3), (0, 1, 2))),
         floats("to bf16", (33, 70), (70, 50), result="bf16"),
+        floats("to bf16, several strips", (100, 200), (200, 70), result="bf16"),
+        floats("to bf16, several chunks", (132, 1200), (1200, 70), result="bf16"),
+        floats("to bf16, several blocks", (160, 8200), (8200, 32), result="bf16"),
+        floats("to bf16, one step", (96, 32), (32, 32), result="bf16"),
+        floats("stored from tiles after several chunks", (96, 1600), (1600, 64)),
+        floats("several chunks and two contracted", (100, 2, 700), (2, 700, 40), ((1, 2), (0, 1)), result="bf16"),
+        floats("no chunks: two contracted", (96, 12, 64), (64, 12, 40), ((2, 1), (0, 1)), result="bf16"),
         Dot("four dimensions", (2, 16, 3, 64), (2, 64, 3, 16), ((3,), (1,)), ((0, 2), (0, 2))),
         Dot("two contracted, bytes", (20, 3, 70), (3, 70, 40), ((1, 2), (0, 1)), dtypes=(U, S)),
         Dot("extreme", (32, 4096), (4096, 32)),
@@ -172,5 +179,6 @@ def test_functions_configure_and_release() -> None:
     assert calls[0] == "llvm.x86.ldtilecfg"
     assert calls[-1] == "llvm.x86.tilerelease"
     assert calls.count("llvm.x86.tilerelease") == calls.count("llvm.x86.ldtilecfg") == 1
-    assert calls.count("llvm.x86.tdpbf16ps") == calls.count("llvm.x86.tileloadd64") == 4
+    assert calls.count("llvm.x86.tdpbf16ps") == 4
+    assert calls.count("llvm.x86.tileloadd64") == calls.count("llvm.x86.tileloaddt164") == 2
     assert calls.count("llvm.x86.tilezero") == calls.count("llvm.x86.tilestored64") == 4

@@ -1,0 +1,150 @@
+"""Copies of the operands of a product on a matrix unit (matrix_unit.py), as tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.common.contraction import Axis, Operand
+from stablehlo_py.backends.common.loops import offset, unravel
+from stablehlo_py.backends.cpu.kernels.matrix_unit import PANEL, SIDE, TILE, UnitProduct
+from stablehlo_py.backends.cpu.kernels.tiling import each_panel
+from stablehlo_py.backends.cpu.kernels.transposing import transposed
+from stablehlo_py.codegen.builder import I16, I32, I64, Function, Index, Value, VectorType
+from stablehlo_py.dialect.symint import IntLike
+
+
+class TilePacking:
+    """The packing of A ("a") or B ("b"), in iterations."""
+
+    def __init__(self, f: Function, product: UnitProduct, side: str) -> None:
+        self.f, self.product, self.side, self.unit = f, product, side, product.unit
+        self.along = int(getattr(product.inner, side))
+        axis = product.contraction.m if side == "a" else product.contraction.n
+        self.across = int(getattr(axis, side))
+
+    def emit(self, number: Value, room: Operand) -> None:
+        """Iteration `number`."""
+        f, product, side, unit, across = self.f, self.product, self.side, self.unit, self.across
+        contraction = product.contraction
+        axis = contraction.m if side == "a" else contraction.n
+        size, width = int(axis.size), SIDE if side == "a" else PANEL
+        own = [axis for axis in contraction.outer if getattr(axis, side)]
+        several = product.pack_iterations(side) // product.copies(side)
+        digits = unravel(f, f.idiv(number, several), [axis.size for axis in own])
+        operand: Operand = getattr(contraction, side)
+        source = operand.at(f, digits, [getattr(axis, side) for axis in own])
+        target = room.at(f, digits, product.strides(side, own))
+        part = f.irem(number, several)
+
+        def tiles(at: Value, to: Value, place: Index, valid: int, depth: int) -> None:
+            """One step of a panel, or of a tile of rows."""
+            start = f.gep(at, f.imul(place, width * across), unit.scalar)
+            end = f.gep(to, f.imul(place, product.steps * width // SIDE * TILE), I32)
+            for half in range(-(-valid // SIDE)):
+                first = f.gep(start, half * SIDE * across, unit.scalar)
+                rows = self._tile(first, depth, min(SIDE, valid - half * SIDE))
+                for row, value in enumerate(rows):
+                    f.store(value, end, half * TILE + row * SIDE)
+
+        def step(at: Value, to: Value, block: Index, body: Callable[[Value, Value, int], None], depth: int) -> None:
+            """Step `block` along the innermost axis: `body` where it begins. `depth` of its elements are there."""
+            start = f.gep(at, f.imul(block, unit.depth * self.along), unit.scalar)
+            body(start, f.gep(to, f.imul(block, width // SIDE * TILE), I32), depth)
+
+        if product.by_tiles(side):
+
+            def panel(place: Index, valid: IntLike) -> None:
+                def steps(at: Value, to: Value) -> None:
+                    def body(start: Value, end: Value, depth: int) -> None:
+                        tiles(start, end, place, int(valid), depth)
+
+                    whole, rest = divmod(int(product.inner.size), unit.depth)
+                    f.loop(0, whole, 1, lambda block: step(at, to, block, body, unit.depth))
+                    if rest:
+                        step(at, to, whole, body, rest)
+
+                self._nest(source, target, width, product.others, steps)
+
+            each_panel(f, part, size, width, panel)
+            return
+        *outer, block = unravel(f, part, [*(axis.size for axis in product.others), product.steps_of_inner])
+        steps = [int(getattr(axis, side)) for axis in product.others]
+        at = f.gep(source, offset(f, outer, steps), unit.scalar)
+        to = f.gep(target, f.imul(f.isub(part, block), width // SIDE * TILE), I32)
+
+        def all_tiles(start: Value, end: Value, depth: int) -> None:
+            whole, rest = divmod(size, width)
+            f.loop(0, whole, 1, lambda place: tiles(start, end, place, width, depth))
+            if rest:
+                tiles(start, end, whole, rest, depth)
+
+        each_panel(
+            f,
+            block,
+            product.inner.size,
+            unit.depth,
+            lambda at_block, depth: step(at, to, at_block, all_tiles, int(depth)),
+        )
+
+    def _nest(
+        self, source: Value, target: Value, width: int, axes: Sequence[Axis], body: Callable[[Value, Value], None]
+    ) -> None:
+        """Loops over contracted axes but the innermost, around `body(source, target)` there."""
+        if not axes:
+            body(source, target)
+            return
+        f, product = self.f, self.product
+        first, *inner = axes
+        below = product.steps_of_inner * math.prod(int(axis.size) for axis in inner)
+
+        def turn(index: Index) -> None:
+            at = f.gep(source, f.imul(index, getattr(first, self.side)), self.unit.scalar)
+            to = f.gep(target, f.imul(index, below * width // SIDE * TILE), I32)
+            self._nest(at, to, width, inner, body)
+
+        f.loop(0, first.size, 1, turn)
+
+    def _tile(self, at: Value, depth: int, valid: int) -> Sequence[Value]:
+        """The 16 rows of a tile, as the instruction wants them: of A along the contracted axis, of B across it. Rows or
+        columns, of which `valid` are there, are `across` apart; `depth` elements of the contracted axis are there."""
+        f, side = self.f, self.side
+        lanes = SIDE * self.unit.group
+        if self.along == 1:
+            mask = None if depth == lanes else f.tail_mask(depth, lanes)
+            rows = [self._load(at, min(row, valid - 1) * self.across, lanes, mask) for row in range(SIDE)]
+            rows = [f.bitcast(row, VectorType(SIDE, I32)) for row in rows]
+            return rows if side == "a" else transposed(f, rows)
+        columns = [self._group(at, group, depth, valid) for group in range(SIDE)]
+        return columns if side == "b" else transposed(f, columns)
+
+    def _group(self, at: Value, group: int, depth: int, valid: int) -> Value:
+        """One group of every row or column."""
+        f, unit, across = self.f, self.unit, self.across
+        mask = None if valid == SIDE else f.tail_mask(valid, SIDE)
+        type_ = VectorType(SIDE, unit.scalar)
+        parts = []
+        for number in range(group * unit.group, (group + 1) * unit.group):
+            if number >= depth:
+                parts.append(f.const(0, type_))
+            elif across == 1:
+                parts.append(self._load(at, number * self.along, SIDE, mask))
+            else:
+                places = f.const_lanes([min(lane, valid - 1) * across for lane in range(SIDE)], I64)
+                parts.append(f.gather(type_, f.gep(at, number * self.along, unit.scalar), places))
+        while len(parts) > 1:
+            parts = [_interleaved(f, *parts[i : i + 2]) for i in range(0, len(parts), 2)]
+        return parts[0]
+
+    def _load(self, at: Value, offset: int, lanes: int, mask: Value | None) -> Value:
+        f, type_ = self.f, VectorType(lanes, self.unit.scalar)
+        if mask is None:
+            return f.load(type_, at, offset)
+        return f.masked_load(type_, at, offset, mask, f.const(0, type_))
+
+
+def _interleaved(f: Function, a: Value, b: Value) -> Value:
+    """Lanes of two vectors in turn, each pair as one number of twice the bits."""
+    lanes, bits = a.type.lanes, a.type.element.bits
+    both = f.shuffle(a, b, [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)])
+    return f.bitcast(both, VectorType(lanes, {8: I16, 16: I32}[bits]))
