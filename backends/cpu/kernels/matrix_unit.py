@@ -17,9 +17,15 @@ or four bytes (Intel, "Intrinsics and tiles", Software Developer's Manual, volum
 The unit multiplies while the core's vectors do the rest: so an epilogue is spread over the steps of the next strip. A
 chunk of a panel is read by every strip and stays in the L1 cache; A, which passes by, is loaded without a place in it.
 
-A phase before packs B into tiles (tile_packing.py), and A unless its rows already lie as tiles need them. Contracted
-axes are padded with zeros to whole steps, rows and columns with anything: sums of theirs are not stored. tile_sums.py
-has the compute phase.
+Where rows are few, reading B takes all the time. Then chunks of 64 rows of B go around panels, so that rows are read in
+long runs, and each chunk of a panel is packed just before its products:
+
+    for chunk, panel:
+        pack the panel's steps; its sums with their products
+
+Else a phase before packs B into tiles (tile_packing.py), and A unless its rows already lie as tiles need them.
+Contracted axes are padded with zeros to whole steps, rows and columns with anything: sums of theirs are not stored.
+tile_sums.py has the compute phase.
 """
 
 from __future__ import annotations
@@ -41,7 +47,10 @@ TILE = SIDE * ROW_BYTES // 4  # numbers of 32 bits
 PANEL = STRIP = 2 * SIDE
 BLOCK_BYTES = 1 << 20  # of A, which all panels of B meet while it is in the L2 cache
 CHUNK = 16  # steps of a panel, which stay in the L1 cache
+MOST_STREAMED = 2 * STRIP  # rows of A
+STREAMED_ROWS = 64  # of B, that are read at once
 LEAST = 1 << 14  # products of a contraction that are worth packing
+LEAST_SHORT = 1 << 19  # with rows that fill no tile
 FULL = 0.5  # of each step, at least, so much has to be no padding
 
 
@@ -80,8 +89,13 @@ def fitting_unit(contraction: Contraction, arithmetic: Arithmetic, target: CpuTa
     if unit is None or not contraction.is_known or any(axis.tag for axis in contraction.k):
         return None
     m, n, inner = (int(axis.size) for axis in (contraction.m, contraction.n, _inner(contraction)))
-    wide = m >= SIDE and n >= SIDE and m * n * int(contraction.depth) >= LEAST
+    least = 2 if _streams_b(contraction) else SIDE
+    wide = m >= least and n >= SIDE and m * n * int(contraction.depth) >= (LEAST if m >= SIDE else LEAST_SHORT)
     return unit if wide and inner >= FULL * -(-inner // unit.depth) * unit.depth else None
+
+
+def _streams_b(contraction: Contraction) -> bool:
+    return contraction.m.size <= MOST_STREAMED and contraction.n.b == 1
 
 
 def _inner(contraction: Contraction) -> Axis:
@@ -123,7 +137,12 @@ class UnitProduct:
     def packs_a(self) -> bool:
         """Whether A is packed: tiles cannot be loaded from where it is."""
         whole = self.m % SIDE == 0 and self.inner.size % self.unit.depth == 0
-        return not (whole and self.inner.a == 1)
+        return self.streams_b or not (whole and self.inner.a == 1)
+
+    @property
+    def streams_b(self) -> bool:
+        """Whether rows of A are so few that reading B is all the work: it is packed as it comes along."""
+        return _streams_b(self.contraction)
 
     @property
     def panels(self) -> int:
@@ -156,7 +175,10 @@ class UnitProduct:
 
     @property
     def cost(self) -> float:
-        """Nanoseconds of one iteration: four instructions of 16 cycles a step, some hundred for the sums."""
+        """Nanoseconds of one iteration: four instructions of 16 cycles a step, some hundred for the sums. To read a
+        step of B and pack it takes as long as products of several strips."""
+        if self.streams_b:
+            return self.steps * (self.strips * 100 + 300) / 3.0
         return self.block * (self.steps * 64 + 600) / 3.0
 
     # --- packing -----------------------------------------------------------------------------------------------------
@@ -197,6 +219,8 @@ class UnitProduct:
     @cached_property
     def chunk(self) -> int:
         """Steps of a chunk: even shares. Without a packed A only a single contracted axis has any."""
+        if self.streams_b:
+            return min(self.steps, STREAMED_ROWS // self.unit.depth)
         if self.others and not self.packs_a:
             return self.steps
         return -(-self.steps // -(-self.steps // CHUNK))
@@ -208,4 +232,6 @@ class UnitProduct:
     @property
     def sums_size(self) -> int:
         """Numbers of 32 bits of the scratch for sums: of one strip that is stored, or of all that are unfinished."""
+        if self.streams_b:
+            return STRIP * PANEL * self.strips * self.iterations
         return STRIP * PANEL * (self.block if self.chunks > 1 else 1)

@@ -14,7 +14,7 @@ from stablehlo_py.backends.cpu.kernels.base import Part, finished, phase_functio
 from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
-from stablehlo_py.backends.cpu.kernels.matrix_unit import UnitProduct, fitting_unit
+from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct, fitting_unit
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tile_sums import emit_unit_product
@@ -147,10 +147,13 @@ def _emit_gemm(
 
 def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
     """The phases of a product on a matrix unit: packing, then computing."""
-    sides = ["b", "a"] if product.packs_a else ["b"]
-    rooms = {side: builder.scratch.take(product.size_of(side), ELEMENTS["i32"]) for side in sides}
-    product.room_a, product.room_b = rooms.get("a"), rooms["b"]
-    product.sums = builder.private.take(product.sums_size, ELEMENTS["i32"])
+    i32 = ELEMENTS["i32"]
+    sides = [side for side, packed in (("b", not product.streams_b), ("a", product.packs_a)) if packed]
+    rooms = {side: builder.scratch.take(product.size_of(side), i32) for side in sides}
+    product.room_a, product.room_b = rooms.get("a"), rooms.get("b")
+    if product.streams_b:
+        product.room_b = builder.private.take(2 * product.chunk * TILE, i32)
+    product.sums = (builder.scratch if product.streams_b else builder.private).take(product.sums_size, i32)
     for side in sides:
         iterations = product.pack_iterations(side)
         cost = 0.5 * product.size_of(side) / iterations

@@ -40,12 +40,7 @@ class TilePacking:
         def tiles(at: Value, to: Value, place: Index, valid: int, depth: int) -> None:
             """One step of a panel, or of a tile of rows."""
             start = f.gep(at, f.imul(place, width * across), unit.scalar)
-            end = f.gep(to, f.imul(place, product.steps * width // SIDE * TILE), I32)
-            for half in range(-(-valid // SIDE)):
-                first = f.gep(start, half * SIDE * across, unit.scalar)
-                rows = self._tile(first, depth, min(SIDE, valid - half * SIDE))
-                for row, value in enumerate(rows):
-                    f.store(value, end, half * TILE + row * SIDE)
+            self._tiles(start, f.gep(to, f.imul(place, product.steps * width // SIDE * TILE), I32), valid, depth)
 
         def step(at: Value, to: Value, block: Index, body: Callable[[Value, Value, int], None], depth: int) -> None:
             """Step `block` along the innermost axis: `body` where it begins. `depth` of its elements are there."""
@@ -87,6 +82,29 @@ class TilePacking:
             lambda at_block, depth: step(at, to, at_block, all_tiles, int(depth)),
         )
 
+    def step(self, outer: Sequence[Index], number: Index, panel: Index, valid: int, to: Value) -> None:
+        """Step `number` of all contracted axes, of one panel of B with `valid` columns."""
+        f, product, contraction, unit = self.f, self.product, self.product.contraction, self.unit
+        *others, block = unravel(f, number, [*(axis.size for axis in product.others), product.steps_of_inner])
+        at = contraction.b.at(f, outer, contraction.outer_steps("b"), f.imul(panel, PANEL * self.across))
+        at = f.gep(at, offset(f, others, [int(axis.b) for axis in product.others]), unit.scalar)
+
+        def tiles(where: Index, depth: IntLike) -> None:
+            self._tiles(f.gep(at, f.imul(where, unit.depth * self.along), unit.scalar), to, valid, int(depth))
+
+        each_panel(f, block, product.inner.size, unit.depth, tiles)
+
+    def _tiles(self, start: Value, end: Value, valid: int, depth: int) -> None:
+        """One step of `valid` rows or columns, of which `depth` elements are there."""
+        f = self.f
+        # Whole rows of B at once: those of a large B share few places in the L1 cache.
+        width = PANEL if self.side == "b" and self.across == 1 and self.along != 1 else SIDE
+        for first in range(0, valid, width):
+            at = f.gep(start, first * self.across, self.unit.scalar)
+            for row, values in enumerate(self._rows(at, depth, min(width, valid - first))):
+                for half, value in enumerate(values, first // SIDE):
+                    f.store(value, end, half * TILE + row * SIDE)
+
     def _nest(
         self, source: Value, target: Value, width: int, axes: Sequence[Axis], body: Callable[[Value, Value], None]
     ) -> None:
@@ -105,36 +123,38 @@ class TilePacking:
 
         f.loop(0, first.size, 1, turn)
 
-    def _tile(self, at: Value, depth: int, valid: int) -> Sequence[Value]:
-        """The 16 rows of a tile, as the instruction wants them: of A along the contracted axis, of B across it. Rows or
-        columns, of which `valid` are there, are `across` apart; `depth` elements of the contracted axis are there."""
+    def _rows(self, at: Value, depth: int, valid: int) -> Sequence[Sequence[Value]]:
+        """The 16 rows of neighbouring tiles, as the instruction wants them: of A along the contracted axis, of B across
+        it. Rows or columns, of which `valid` are there, are `across` apart; `depth` elements of the contracted axis are
+        there."""
         f, side = self.f, self.side
         lanes = SIDE * self.unit.group
         if self.along == 1:
             mask = None if depth == lanes else f.tail_mask(depth, lanes)
             rows = [self._load(at, min(row, valid - 1) * self.across, lanes, mask) for row in range(SIDE)]
             rows = [f.bitcast(row, VectorType(SIDE, I32)) for row in rows]
-            return rows if side == "a" else transposed(f, rows)
+            return [[row] for row in (rows if side == "a" else transposed(f, rows))]
         columns = [self._group(at, group, depth, valid) for group in range(SIDE)]
-        return columns if side == "b" else transposed(f, columns)
+        return columns if side == "b" else [[row] for row in transposed(f, [column for (column,) in columns])]
 
-    def _group(self, at: Value, group: int, depth: int, valid: int) -> Value:
-        """One group of every row or column."""
+    def _group(self, at: Value, group: int, depth: int, valid: int) -> list[Value]:
+        """One group of every row or column, of 16 at a time."""
         f, unit, across = self.f, self.unit, self.across
-        mask = None if valid == SIDE else f.tail_mask(valid, SIDE)
-        type_ = VectorType(SIDE, unit.scalar)
+        lanes = -(-valid // SIDE) * SIDE
+        mask = None if valid == lanes else f.tail_mask(valid, lanes)
+        type_ = VectorType(lanes, unit.scalar)
         parts = []
         for number in range(group * unit.group, (group + 1) * unit.group):
             if number >= depth:
                 parts.append(f.const(0, type_))
             elif across == 1:
-                parts.append(self._load(at, number * self.along, SIDE, mask))
+                parts.append(self._load(at, number * self.along, lanes, mask))
             else:
-                places = f.const_lanes([min(lane, valid - 1) * across for lane in range(SIDE)], I64)
+                places = f.const_lanes([min(lane, valid - 1) * across for lane in range(lanes)], I64)
                 parts.append(f.gather(type_, f.gep(at, number * self.along, unit.scalar), places))
-        while len(parts) > 1:
-            parts = [_interleaved(f, *parts[i : i + 2]) for i in range(0, len(parts), 2)]
-        return parts[0]
+        if len(parts) == 4:
+            parts = [_interleaved(f, parts[i], parts[i + 1], 0, lanes) for i in (0, 2)]
+        return [_interleaved(f, parts[0], parts[1], first, SIDE) for first in range(0, lanes, SIDE)]
 
     def _load(self, at: Value, offset: int, lanes: int, mask: Value | None) -> Value:
         f, type_ = self.f, VectorType(lanes, self.unit.scalar)
@@ -143,8 +163,8 @@ class TilePacking:
         return f.masked_load(type_, at, offset, mask, f.const(0, type_))
 
 
-def _interleaved(f: Function, a: Value, b: Value) -> Value:
-    """Lanes of two vectors in turn, each pair as one number of twice the bits."""
+def _interleaved(f: Function, a: Value, b: Value, first: int, count: int) -> Value:
+    """So many lanes of two vectors in turn, each pair as one number of twice the bits."""
     lanes, bits = a.type.lanes, a.type.element.bits
-    both = f.shuffle(a, b, [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)])
-    return f.bitcast(both, VectorType(lanes, {8: I16, 16: I32}[bits]))
+    both = f.shuffle(a, b, [lane // 2 + first + lanes * (lane % 2) for lane in range(2 * count)])
+    return f.bitcast(both, VectorType(count, {8: I16, 16: I32}[bits]))

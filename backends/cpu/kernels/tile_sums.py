@@ -19,36 +19,88 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     UnitProduct,
     configure_tiles,
 )
+from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
 from stablehlo_py.codegen.builder import I8, I32, Function, Index, ScalarType, Value, VectorType
 from stablehlo_py.codegen.index import Affine, add, affine_of, linearize, scalar
+from stablehlo_py.dialect.symint import IntLike
 
 LOAD, STORE = "llvm.x86.tileloadd64", "llvm.x86.tilestored64"
 STREAM = "llvm.x86.tileloaddt164"  # loads a tile past the L1 cache
+GROUP = 64  # panels that a chunk meets: columns of bf16 that fill a page of memory
 
 
 def emit_unit_product(f: Function, product: UnitProduct) -> None:
     """The body of the compute phase."""
     configure_tiles(f)
+    (_by_rows_of_b if product.streams_b else _by_panels)(f, product)
+    f.target_effect("llvm.x86.tilerelease")
+
+
+def _by_panels(f: Function, product: UnitProduct) -> None:
+    """One after the other: each meets all steps."""
     outer = product.contraction.outer
 
     def iteration(number: Value) -> None:
         *digits, block, panel = unravel(f, number, [*(axis.size for axis in outer), product.blocks, product.panels])
-        each_panel(
-            f, panel, product.n, PANEL, lambda at, valid: _Panel(product, f, digits, block, at, int(valid)).emit()
-        )
+
+        def one(at: Index, valid: IntLike) -> None:
+            place = _Panel(product, f, digits, block, at, int(valid))
+            f.loop(0, product.chunks, 1, place.chunk)
+
+        each_panel(f, panel, product.n, PANEL, one)
 
     f.loop(f.begin, f.end, 1, iteration)
-    f.target_effect("llvm.x86.tilerelease")
+
+
+def _by_rows_of_b(f: Function, product: UnitProduct) -> None:
+    """Chunk by chunk: each meets a group of panels, so that rows of B are read in long runs. A chunk of a panel is
+    packed just before its products."""
+    sizes, panels = [axis.size for axis in product.contraction.outer], product.panels
+
+    def place(number: Index, low: Index, high: Index) -> None:
+        digits = unravel(f, number, sizes)
+        before = f.imul(number, panels)
+
+        def group(start: Index) -> None:
+            def chunk(at_chunk: Index) -> None:
+                def panel(at: Index) -> None:
+                    def one(at: Index, valid: IntLike) -> None:
+                        _Panel(product, f, digits, 0, at, int(valid), f.iadd(before, at)).chunk(at_chunk)
+
+                    each_panel(f, at, product.n, PANEL, one)
+
+                f.loop(start, f.imin(f.iadd(start, GROUP), high), 1, panel)
+
+            f.loop(0, product.chunks, 1, chunk)
+
+        f.loop(low, high, GROUP, group)
+
+    def part(number: Index) -> None:
+        first = f.imul(number, panels)
+        place(number, f.imax(f.isub(f.begin, first), 0), f.imin(f.isub(f.end, first), panels))
+
+    if product.iterations == panels:
+        place(0, f.begin, f.end)
+    else:
+        f.loop(f.idiv(f.begin, panels), f.idiv(f.iadd(f.end, panels - 1), panels), 1, part)
 
 
 class _Panel:
-    """A panel of `valid` columns against a block of rows, at a place of the outer axes."""
+    """A panel of `valid` columns against a block of rows, at a place of the outer axes; the `number`-th of all, where
+    sums of all are kept."""
 
     def __init__(
-        self, product: UnitProduct, f: Function, outer: Sequence[Index], block: Index, panel: Index, valid: int
+        self,
+        product: UnitProduct,
+        f: Function,
+        outer: Sequence[Index],
+        block: Index,
+        panel: Index,
+        valid: int,
+        number: Index = 0,
     ) -> None:
-        self.product, self.f, self.block, self.valid = product, f, block, valid
+        self.product, self.f, self.outer, self.block, self.panel, self.valid = product, f, outer, block, panel, valid
         axes = product.contraction.outer
         self.places = [affine_of(index, axis.size - 1) for index, axis in zip(outer, axes, strict=True)]
         start = f.imul(panel, PANEL)
@@ -58,9 +110,8 @@ class _Panel:
         self.share = -(-2 * SIDE // product.block)  # cache lines of the next panel that a step of a strip prefetches
         self.first = f.imul(block, product.block)  # strip
         self.a = self._base("a", product.room_a, outer)
-        self.b = f.gep(self._base("b", product.room_b, outer), f.imul(panel, 2 * product.steps * TILE), I32)
-        assert product.sums is not None
-        self.sums = product.sums.at(f)
+        assert product.sums is not None and product.room_b is not None
+        self.sums = product.sums.at(f, [number], [product.strips * STRIP * PANEL])
 
     def _base(self, side: str, room: Operand | None, outer: Sequence[Index]) -> Value:
         """Where an operand begins at the place of the outer axes: where it lies, or was packed."""
@@ -70,15 +121,15 @@ class _Panel:
             return operand.at(self.f, outer, contraction.outer_steps(side))
         return room.at(self.f, outer, product.strides(side, contraction.outer))
 
-    def emit(self) -> None:
-        """All strips of the block, for each chunk of the steps."""
-        self.f.loop(0, self.product.chunks, 1, self._chunk)
-
-    def _chunk(self, number: Index) -> None:
+    def chunk(self, number: Index) -> None:
+        """All strips of the block, for chunk `number` of the steps."""
         f, product = self.f, self.product
         low = f.imul(number, product.chunk)
         high = f.imin(f.iadd(low, product.chunk), product.steps)
-        chunk = _Chunk(low, high, self._is(number, 0), self._is(number, product.chunks - 1))
+        b = self._packed(low, high) if product.streams_b else self._base("b", product.room_b, self.outer)
+        if not product.streams_b:
+            b = f.gep(b, f.imul(self.panel, 2 * product.steps * TILE), I32)
+        chunk = _Chunk(low, high, self._is(number, 0), self._is(number, product.chunks - 1), b)
         whole, rest = divmod(product.m, STRIP)
         last = f.imin(f.iadd(self.first, product.block), whole)
         f.loop(self.first, last, 1, lambda strip: _Strip(self, strip, STRIP, whole - 1).emit(chunk))
@@ -97,6 +148,19 @@ class _Panel:
 
             f.if_(self._equal(self.block, product.blocks - 1), short)
 
+    def _packed(self, low: Index, high: Index) -> Value:
+        """These steps, packed now: where step 0 would be."""
+        f, product = self.f, self.product
+        assert product.room_b is not None
+        room, packing = product.room_b.at(f), TilePacking(f, product, "b")
+
+        def step(number: Index) -> None:
+            to = f.gep(room, f.imul(f.isub(number, low), 2 * TILE), I32)
+            packing.step(self.outer, number, self.panel, self.valid, to)
+
+        f.loop(low, high, 1, step)
+        return f.gep(room, f.imul(low, -2 * TILE), I32)
+
     def _is(self, number: Index, value: int) -> bool | Value:
         return number == value if isinstance(number, int) else self._equal(number, value)
 
@@ -112,12 +176,13 @@ class _Panel:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Steps from `low` to `high`; whether they are the first, and the last, of a sum."""
+    """Steps from `low` to `high`; whether they are the first, and the last, of a sum; where step 0 of the panel is."""
 
     low: Index
     high: Index
     is_first: bool | Value
     is_last: bool | Value
+    b: Value
 
 
 def _when(
@@ -166,7 +231,7 @@ class _Strip:
 
     def _sums(self) -> Value:
         """Where they are kept."""
-        if self.product.chunks == 1:
+        if self.product.chunks == 1 and not self.product.streams_b:
             return self.panel.sums
         number = self.f.isub(self.number, self.panel.first)
         return self.f.gep(self.panel.sums, self.f.imul(number, STRIP * PANEL), self.product.accumulator)
@@ -204,7 +269,7 @@ class _Strip:
         unit, contraction, panel = product.unit, product.contraction, self.panel
         # Each strip of the block has its share of the next panel, and of the epilogue of the one before.
         number = f.isub(self.number, panel.first)
-        ahead = f.gep(panel.b, f.iadd(2 * product.steps * TILE, f.imul(number, panel.share * SIDE)), I32)
+        ahead = f.gep(chunk.b, f.iadd(2 * product.steps * TILE, f.imul(number, panel.share * SIDE)), I32)
         step = partial(self._step, chunk, ahead, self._lines(chunk))
         if product.room_a:
             packed = f.gep(panel.a, f.imul(self.row, product.steps * TILE // SIDE), I32)
@@ -278,9 +343,10 @@ class _Strip:
         """One step: the tiles of A are at `a` and `second` further, their rows `stride` bytes apart."""
         f, panel = self.f, self.panel
         multiply = partial(f.target_effect, self.product.unit.instruction)
-        load_a, load_b = (LOAD, STREAM) if self.product.block == 1 else (STREAM, LOAD)
-        b = f.gep(panel.b, f.imul(step, 2 * TILE), I32)
-        for line in range(panel.share):
+        product = self.product
+        load_a, load_b = (LOAD, STREAM) if product.block == 1 and not product.streams_b else (STREAM, LOAD)
+        b = f.gep(chunk.b, f.imul(step, 2 * TILE), I32)
+        for line in range(0 if product.streams_b else panel.share):
             f.prefetch(ahead, f.iadd(f.imul(step, 2 * TILE), line * SIDE), I32, locality=2)
         for r in range(self.row_tiles):
             f.target_effect(load_a, self._tile(4 + r), f.gep(a, r * second, scalar_a), f.const(stride))
