@@ -373,6 +373,32 @@ def test_summands_that_are_passed_on_stay_as_they_are() -> None:
     )
 
 
+def test_summands_of_devices_add_up() -> None:
+    """Each device's summand is as the partitioner likes: what they sum to is defined, along the axes of the sum."""
+    on_devices(
+        """
+        jax.set_mesh(jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2))
+        def total(array):  # no dimension is split
+            return sum(np.asarray(shard.data) for shard in array.addressable_shards)
+        numbers = np.arange(8, dtype=np.float32)
+        for axes in ({"x"}, {"y"}, {"x", "y"}):
+            for spec in (P(), P(tuple(axes))):
+                x = jax.device_put(numbers, spec)
+                copies = 8 // np.prod([{"x": 4, "y": 2}[axis] for axis in axes])
+                same = jax.jit(lambda a: a, out_shardings=P(unreduced=axes))(x)
+                np.testing.assert_array_equal(total(same), copies * numbers)
+                np.testing.assert_array_equal(jax.sharding.reshard(same, P()), numbers)
+        x = jax.device_put(numbers, P("x"))
+        summed = jax.jit(lambda a: jax.lax.reduce_sum(a, axes=(0,), out_sharding=P(unreduced={"x"})))(x)
+        assert total(summed) == 2 * numbers.sum() and jax.sharding.reshard(summed, P()) == numbers.sum()
+        reduced = jax.device_put(numbers, P(None, reduced={"x"}))
+        slope = jax.jit(jax.grad(lambda a: (jax.sharding.reshard(a, P("x")) ** 2).sum()))(reduced)
+        assert slope.sharding.spec == P(None, unreduced={"x"})
+        np.testing.assert_array_equal(total(slope), 2 * 2 * numbers)
+        """
+    )
+
+
 def test_many_threads_run_programs_on_all_devices() -> None:
     on_devices(
         """
