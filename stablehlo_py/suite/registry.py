@@ -20,7 +20,19 @@ Weights = Literal["argument", "constant"]
 Rng: TypeAlias = np.random.Generator
 
 SUITES = {
-    "models": ("perceptrons", "blocks", "vision", "language", "recurrent", "training", "numerics"),
+    "models": (
+        "perceptrons",
+        "blocks",
+        "vision",
+        "language",
+        "sequences",
+        "quantized",
+        "tables",
+        "recurrent",
+        "training",
+        "numerics",
+        "simulations",
+    ),
     "operations": ("operations",),
 }
 Builder: TypeAlias = "Callable[[Size, Rng], Model]"
