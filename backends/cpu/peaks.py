@@ -9,7 +9,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -53,6 +53,16 @@ class Peaks:
         operations = ", ".join(f"{1e3 * rate:.0f} {name}" for name, rate in rates.items())
         copies = ", ".join(f"{1e3 * rate:.0f} of {size_text(size)}" for size, rate in self.copies.items())
         return f"{self.threads} thread{'s' * (self.threads > 1)}: GFLOP/s {operations}; GB/s of copies {copies}"
+
+    def best(self, other: Peaks | None) -> Peaks:
+        """The higher of each with those of another measurement, which was disturbed at other moments."""
+        if other is None:
+            return self
+        rates = {
+            each.name: max(getattr(self.rates, each.name), getattr(other.rates, each.name)) for each in fields(Rates)
+        }
+        copies = {size: max(rate, other.copies.get(size, 0.0)) for size, rate in self.copies.items()}
+        return Peaks(self.threads, Rates(**rates), copies)
 
     def at(self, size: int) -> Rates:
         """With the bandwidth of copies that touch as many bytes, between those that were measured."""

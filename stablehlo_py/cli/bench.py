@@ -1,19 +1,24 @@
-"""shlo-bench: correctness and speed of the suites of models and of single operations, next to XLA on the same cores."""
+"""shlo-bench: correctness and speed of the suites of models and of single operations, next to XLA, and to other peers,
+on the same cores."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import re
+import signal
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Timer
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -26,7 +31,14 @@ from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, LoadError
 from stablehlo_py.files import write_whole
 from stablehlo_py.markdown import table
 from stablehlo_py.passmanager.suggest import near_miss
+from stablehlo_py.suite.journal import Journal
 from stablehlo_py.suite.measure import Measurement
+from stablehlo_py.suite.operations_page import best_peer, operations_page
+from stablehlo_py.suite.peers import PEERS, check_peers
+
+# Seconds that the rounds of an operation take for each peer; the libraries that peers use read these variables.
+_BUDGET = 0.5
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 BEGIN, END = "<!-- shlo-bench: begin -->", "<!-- shlo-bench: end -->"
 
@@ -51,7 +63,7 @@ class Results:
             return cls(
                 found["machine"],
                 [Peaks.of(each) for each in found["peaks"]],
-                [Measurement(**each) for each in found["measurements"]],
+                [Measurement.of(each) for each in found["measurements"]],
             )
         except OSError as error:
             raise ResourceError(f"cannot read {path}: {error.strerror}", remedy="name a file that exists") from error
@@ -65,35 +77,60 @@ def measurements(
     models: Sequence[str], threads: int, options: argparse.Namespace, peaks: dict[int, Peaks]
 ) -> Iterator[Measurement]:
     """Measure the models, as the command line says, in one pinned child process; one that dies is the result of its
-    model, and is replaced. The machine's peaks go to `peaks`, by the number of threads."""
+    model, or of the peer that it was at, and is replaced. `peaks`, by the number of threads, get the machine's."""
     waiting = list(models)
+    given_up: dict[str, dict[str, str]] = {}
     while waiting:
-        asked = ("size", "weights", "rounds", "target", "cpu", "device")
+        asked = ("size", "weights", "rounds", "target", "cpu", "device", "peers")
         request = {"models": waiting, "threads": threads, **{name: getattr(options, name) for name in asked}}
-        command = [sys.executable, "-m", "stablehlo_py.suite.measure"]
-        ready = False
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdin is not None and child.stdout is not None
-            json.dump(request, child.stdin)
-            child.stdin.close()
+        request |= {"budget": _BUDGET if options.suite == "operations" else 0.0, "given_up": given_up}
+        request["peaks"] = asdict(peaks[threads]) if threads in peaks else None
+        ready, at = False, {}
+        with _child(request) as child:
+            assert child.stdout is not None
+            timer: Timer | None = None
             try:
                 for line in child.stdout:
-                    entry = json.loads(line)
-                    if "ready" in entry:
+                    if timer is not None:
+                        timer.cancel()
+                    at = entry = json.loads(line)
+                    if "peaks" in entry:
                         ready = True
                         if entry["peaks"]:
                             peaks[threads] = Peaks.of(entry["peaks"])
-                        continue
-                    waiting.remove(entry["model"])
-                    yield Measurement(**entry)
+                    elif "peer" in entry:
+                        timer = Timer(PEERS[entry["peer"]].patience, child.kill)
+                        timer.start()
+                    elif "measurement" in entry:
+                        waiting.remove(entry["measurement"]["model"])
+                        yield Measurement.of(entry["measurement"])
             except BaseException:
                 child.kill()
                 raise
+            finally:
+                if timer is not None:
+                    timer.cancel()
         if waiting:
             reason = f"the process ended with status {child.returncode}"
             if not ready:
                 raise ResourceError(f"cannot measure: {reason} before the first model", remedy="see its message above")
+            if "peer" in at:
+                slow = child.returncode == -signal.SIGKILL
+                why = f"takes more than {PEERS[at['peer']].patience:.0f} s" if slow else reason
+                given_up.setdefault(at["model"], {})[at["peer"]] = why
+                continue
             yield Measurement(waiting.pop(0), options.size, options.weights, threads, 0.0, error=reason)
+
+
+def _child(request: Mapping[str, Any]) -> subprocess.Popen[str]:
+    """A process that measures what a request says, and has as many threads in the libraries of peers."""
+    environment = os.environ | dict.fromkeys(_THREADS, str(request["threads"]))
+    command = [sys.executable, "-m", "stablehlo_py.suite.measure"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    assert child.stdin is not None
+    json.dump(request, child.stdin)
+    child.stdin.close()
+    return child
 
 
 def _milliseconds(seconds: float | None) -> str:
@@ -139,21 +176,24 @@ def row(m: Measurement) -> list[str]:
     ]
 
 
-def machine() -> str:
-    """The CPU's name, the number of CPUs, and the versions that the numbers depend on."""
+def machine(peers: Sequence[str] = ()) -> str:
+    """The CPU's name, and the versions that the numbers depend on."""
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
         found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE)
         name = found[1] if found else name
-    versions = ", ".join(f"{package} {version(package)}" for package in ("jax", "llvmlite", "torch-mlir"))
-    return f"{name}; {versions}"
+    packages = dict.fromkeys(("jax", "llvmlite", "torch-mlir", *(PEERS[each].package for each in peers)))
+    return f"{name}; {', '.join(f'{package} {version(package)}' for package in packages)}"
 
 
-def markdown(results: Results, command: str) -> str:
-    """The table that goes into docs/models.md, with the command that made it and the peaks of the machine."""
+def markdown(results: Results, command: str, suite: str = "models") -> str:
+    """What goes into docs/models.md, or docs/operations.md: the command that made it, the peaks of the machine, and the
+    tables."""
     peaks = "".join(f"- {each}\n" for each in results.peaks)
     head = f"`{command}` on {results.machine}.\n\n{peaks}\n" if peaks else f"`{command}` on {results.machine}.\n\n"
+    if suite == "operations":
+        return f"{BEGIN}\n{head}{operations_page(results.measurements)}{END}"
     return f"{BEGIN}\n{head}{table(COLUMNS, map(row, results.measurements))}{END}"
 
 
@@ -176,13 +216,20 @@ def show(results: Results, console: Console, wide: bool = False) -> None:
         # A name folds, and a heading between its words; a number does not.
         folds = name in ("model", "largest difference")
         table.add_column(name, overflow="fold", no_wrap=not folds, min_width=10 if folds else None)
+    peers = any(m.peers for m in results.measurements)
+    if peers:
+        table.add_column("best peer / ours", overflow="fold")
     for m in results.measurements:
         cells = dict(zip(COLUMNS, row(m), strict=True)) | ({"largest difference": "failed"} if m.error else {})
-        table.add_row(*(cells[name] for name in shown), style="" if m.error is None and m.correct else "red")
+        best = [best_peer(m)] if peers else []
+        table.add_row(*(cells[name] for name in shown), *best, style="" if m.error is None and m.correct else "red")
     console.print(table)
     for m in results.measurements:
         if m.error:
             console.print(f"{m.model}, {m.threads} threads: {m.error}", style="red", markup=False)
+        for name, peer in m.peers.items():
+            if peer.error:
+                console.print(f"{m.model}, {m.threads} threads: {name}: {peer.error}", markup=False)
 
 
 def show_change(results: Results, before: Results, console: Console) -> None:
@@ -216,11 +263,19 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--size", choices=("small", "full"), default="full")
     result.add_argument("--weights", choices=("argument", "constant"), default="argument")
     result.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas (default: 1,2)")
+    result.add_argument(
+        "--peers",
+        default="",
+        help=f"what else to measure, separated by commas: {', '.join(PEERS)} (default: XLA alone)",
+    )
     result.add_argument("--rounds", type=int, default=11, help="interleaved rounds; 0 checks results only")
     add_options(result, "--target", "--cpu", "--device")
     result.add_argument("--wide", action="store_true", help="every column (lines of up to 180 characters)")
     result.add_argument("--write", type=Path, metavar="FILE", help="put the table into this Markdown file")
     result.add_argument("--json", type=Path, metavar="FILE", help="write the measurements as JSON")
+    result.add_argument(
+        "--journal", type=Path, metavar="FILE", help="add each measurement to this file; what is there is not repeated"
+    )
     result.add_argument(
         "--compare", type=Path, metavar="FILE", help="show what changed since this was written (--json)"
     )
@@ -246,23 +301,30 @@ def run(options: argparse.Namespace, console: Console) -> Results:
             raise OptionError(f"no model is named {name!r}", remedy=near_miss(name, known))
     models = options.models or known
     threads = _threads(options.threads)
+    journal = Journal(options.journal, machine(options.peers))
     results: list[Measurement] = []
-    peaks: dict[int, Peaks] = {}
+    peaks = dict(journal.peaks)
     with progress_bars(console) as progress:
         for count in threads:
-            task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(models))
-            for result in measurements(models, count, options, peaks):
+            found = journal.found(options.size, options.weights, count, options.peers)
+            results += [m for m in found if m.model in models]
+            missing = [name for name in models if name not in {m.model for m in found}]
+            task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(missing))
+            for result in measurements(missing, count, options, peaks):
                 results.append(result)
+                journal.add(result, peaks.get(count))
                 progress.advance(task)
     order = {name: number for number, name in enumerate(models)}
     results.sort(key=lambda m: (order[m.model], m.threads))
-    return Results(machine(), list(peaks.values()), results)
+    return Results(journal.machine, [peaks[count] for count in threads if count in peaks], results)
 
 
 def _run(options: argparse.Namespace, command: str) -> int:
     """The exit status: 1 when a result is off, 5 when a model failed."""
     if find_spec("jax") is None or find_spec("flax") is None:
         raise OptionError("the model suite is not installed", remedy="pip install 'stablehlo-py[suite]'")
+    options.peers = [name for name in options.peers.split(",") if name]
+    check_peers(options.peers)
     if options.list:
         print("\n".join(suite.names(options.suite)))
         return EXIT_OK
@@ -273,7 +335,7 @@ def _run(options: argparse.Namespace, command: str) -> int:
     results = run(options, console)
     show(results, console, wide=options.wide)
     if options.write:
-        write_table(options.write, markdown(results, command))
+        write_table(options.write, markdown(results, command, options.suite))
     if options.json:
         write_whole(options.json, results.text())
     if options.roofline:

@@ -59,9 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     jitted = jax.jit(model.callable())
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))
     buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
-    ours, theirs, speedup = interleaved(
-        lambda: wait_for(executable.call(buffers)), lambda: jax.block_until_ready(jitted(*on_device)), options.rounds
-    )
+    calls = [lambda: wait_for(executable.call(buffers)), lambda: jax.block_until_ready(jitted(*on_device))]
+    (ours, theirs), (_, speedup) = interleaved(calls, options.rounds)
     console.print(f"   stablehlo-py {1e3 * ours:.3g} ms, jax.jit {1e3 * theirs:.3g} ms: {speedup:.2f} times its speed")
 
     console.print("[bold]5.[/bold] the stages that it went through (executable.stages)")

@@ -1,31 +1,41 @@
 """Measure models in this process: what shlo-bench starts as `python -m stablehlo_py.suite.measure`, a request on stdin.
 
-The process is pinned to as many CPUs as threads are asked for before JAX is imported, so both compilers have the same
-machine. Steady-state calls of both are interleaved, so both meet the same noise. One JSON line a model on stdout.
+The process is pinned to as many CPUs as threads are asked for before JAX is imported, so both compilers, and the peers
+that are asked for, have the same machine. Steady-state calls of all are interleaved, so all meet the same noise. One
+JSON line a model on stdout.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stablehlo_py.errors import OptionError
 from stablehlo_py.processes import die_with_parent
+from stablehlo_py.suite.peers import PEERS, Call, PeerTime
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from stablehlo_py.backends.common.roofline import Work
     from stablehlo_py.backends.cpu.peaks import Peaks
     from stablehlo_py.runtime.executable import Executable
     from stablehlo_py.runtime.program import CompiledProgram
+    from stablehlo_py.suite.registry import Model
 
 # A round calls each side often enough to take about this long: far above the clock's and the scheduler's grain.
 _ROUND_SECONDS = 0.02
+
+Limit = Literal["arithmetic", "memory"]
+Announce: TypeAlias = "Callable[[dict[str, Any]], None]"
 
 
 @dataclass
@@ -51,6 +61,21 @@ class Measurement:
     operations: int | None = None
     touched: int | None = None
     error: str | None = None
+    arguments: str = ""
+    limit: Limit | None = None
+    peers: dict[str, PeerTime] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> Measurement:
+        """From what `asdict` gave and JSON made of it."""
+        peers = {name: PeerTime(**each) for name, each in described["peers"].items()}
+        return cls(**{**described, "peers": peers})
+
+    @property
+    def best_peer(self) -> tuple[str, PeerTime] | None:
+        """The fastest that gives the same results."""
+        timed = [(name, each) for name, each in self.peers.items() if each.ratio is not None]
+        return min(timed, key=lambda peer: peer[1].ratio or 0.0, default=None)
 
     @property
     def correct(self) -> bool:
@@ -65,26 +90,33 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def interleaved(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
-    """Median seconds a call of each, and the median over the rounds of theirs / ours."""
-    counts = []
-    for function in (ours, theirs):
-        function()
-        once = min(timed(function)[0] for _ in range(3))
+def interleaved(
+    calls: Sequence[Callable[[], Any]], rounds: int, budget: float = 0.0
+) -> tuple[list[float], list[float]]:
+    """Median seconds a call of each, and for each the median over the rounds of its seconds / those of the first. With
+    a budget, rounds stop after that many seconds for each, though not before the third."""
+    counts, slow = [], 0.0
+    for function in calls:
+        once, _ = timed(function)
+        if once < _ROUND_SECONDS:  # what is slow needs no second look, nor does the first call of what is not
+            once = min(timed(function)[0] for _ in range(3))
         counts.append(max(1, min(10_000, int(_ROUND_SECONDS / max(once, 1e-7)))))
-    samples: list[tuple[float, float]] = []
+        slow += counts[-1] * once
+    if budget:
+        rounds = max(min(rounds, 3), min(rounds, int(budget * len(calls) / slow)))
+    samples: list[list[float]] = []
     for number in range(rounds):
-        times = [0.0, 0.0]
-        # Which side goes first alternates: it may find caches, or a clock frequency, that the other left behind.
-        for side in (0, 1) if number % 2 == 0 else (1, 0):
-            function, count = (ours, theirs)[side], counts[side]
+        times = [0.0] * len(calls)
+        # Which goes first alternates: it may find caches, or a clock frequency, that the one before it left behind.
+        for side in (*range(number % len(calls), len(calls)), *range(number % len(calls))):
+            function, count = calls[side], counts[side]
             start = time.perf_counter()
             for _ in range(count):
                 function()
             times[side] = (time.perf_counter() - start) / count
-        samples.append((times[0], times[1]))
-    mine, other = (statistics.median(column) for column in zip(*samples, strict=True))
-    return mine, other, statistics.median(b / a for a, b in samples)
+        samples.append(times)
+    seconds = [statistics.median(column) for column in zip(*samples, strict=True)]
+    return seconds, [statistics.median(times[side] / times[0] for times in samples) for side in range(len(calls))]
 
 
 def _xla_cached(lower: Callable[[], Any], folder: str) -> float:
@@ -107,9 +139,17 @@ def _xla_cached(lower: Callable[[], Any], folder: str) -> float:
         jax.clear_caches()
 
 
-def measure(name: str, request: Mapping[str, Any], peaks: Peaks | None = None) -> Measurement:
-    """Correctness, steady-state time (rounds > 0) and compile times of one model, next to XLA's; `request` is what
-    shlo-bench asks for, `peaks` those of the machine that it runs on."""
+def measure(name: str, request: Mapping[str, Any], peaks: Peaks | None, announce: Announce) -> Measurement:
+    """Correctness, steady-state time (rounds > 0) and compile times of one model, next to XLA's and the peers';
+    `request` is what shlo-bench asks for, `peaks` those of the machine that it runs on. `announce` says where it is."""
+    from stablehlo_py import suite
+
+    model = suite.build(name, request["size"], request["weights"])
+    with model.types():
+        return _measure(model, request, peaks, announce)
+
+
+def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, announce: Announce) -> Measurement:
     import jax
 
     import stablehlo_py as shlo
@@ -119,9 +159,8 @@ def measure(name: str, request: Mapping[str, Any], peaks: Peaks | None = None) -
     from stablehlo_py.runtime.buffer import wait_for
     from stablehlo_py.runtime.loading import executable as executable_of
 
-    size, weights, rounds = request["size"], request["weights"], request["rounds"]
-    model = suite.build(name, size, weights)
-    result = Measurement(name, size, weights, request["threads"], model.tolerance)
+    rounds = request["rounds"]
+    result = Measurement(model.name, model.size, model.weights, request["threads"], model.tolerance)
 
     def ours(cache_dir: str | None) -> tuple[CompiledProgram, Executable]:
         options = shlo.Options(
@@ -132,18 +171,19 @@ def measure(name: str, request: Mapping[str, Any], peaks: Peaks | None = None) -
 
     exported = suite.export(model).mlir_module_serialized
     arrays = model.arrays()
+    result.arguments = _types(arrays)
     result.compile_cold, (program, executable) = timed(lambda: ours(None))
     expected = suite.reference(model)
     actual = executable(*arrays)
     pairs = zip(actual, expected, strict=True)
     result.difference = max(suite.largest_difference(a, b) for a, b in pairs)
+    peers = _peers(result, model, exported, request, actual, announce)
+    announce({})
     if rounds == 0:
         return result
     work = program_work(program)
     if peaks is not None and work is not None and not work.loops:
-        result.touched = sum(array.nbytes for array in [*arrays, *expected])
-        result.operations = work.flops
-        result.bound = replace(work, bytes=result.touched).seconds(peaks.at(result.touched))
+        _set_bound(result, work, sum(array.nbytes for array in [*arrays, *expected]), peaks)
     with tempfile.TemporaryDirectory() as folder:
         ours(folder)
         result.compile_cached, _ = timed(lambda: ours(folder))
@@ -155,12 +195,62 @@ def measure(name: str, request: Mapping[str, Any], peaks: Peaks | None = None) -
     result.xla_compile_cold, compiled = timed(lowered.compile)
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))
     buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
-    result.seconds, result.xla_seconds, result.speedup = interleaved(
-        lambda: wait_for(executable.call(buffers)), lambda: jax.block_until_ready(compiled(*on_device)), rounds
-    )
+    calls = [
+        lambda: wait_for(executable.call(buffers)),
+        lambda: jax.block_until_ready(compiled(*on_device)),
+        *peers.values(),
+    ]
+    seconds, ratios = interleaved(calls, rounds, request["budget"])
+    result.seconds, result.xla_seconds, result.speedup = *seconds[:2], ratios[1]
+    for name, *times in zip(peers, seconds[2:], ratios[2:], strict=True):
+        result.peers[name] = PeerTime(times[0], times[1])
     with tempfile.TemporaryDirectory() as folder:
         result.xla_compile_cached = _xla_cached(lower, folder)
     return result
+
+
+def _peers(
+    result: Measurement,
+    model: Model,
+    exported: bytes,
+    request: Mapping[str, Any],
+    ours: Sequence[np.ndarray],
+    announce: Announce,
+) -> dict[str, Call]:
+    """The calls of those peers whose results agree with ours; the others are results."""
+    calls = {}
+    for name in request["peers"]:
+        result.peers[name] = peer = PeerTime(error=request["given_up"].get(model.name, {}).get(name))
+        if peer.error is not None:
+            continue
+        announce({"peer": name, "model": model.name})  # what does not come back is known by this
+        try:
+            copies = [array.copy() for array in model.arrays()]
+            prepared = PEERS[name].prepare(model, copies, exported, request["threads"])
+            if prepared is None:
+                continue
+            peer.error = prepared.disagreement(model.arrays(), ours, model.tolerance)
+            if peer.error is None:
+                calls[name] = prepared.call
+        except Exception as error:  # what a peer cannot do is a result
+            peer.error = f"{type(error).__name__}: {error}"[:400]
+    return calls
+
+
+def _types(arrays: Sequence[np.ndarray]) -> str:
+    """Types and shapes of arguments; equal ones that follow each other once, with their number."""
+    texts = [f"{array.dtype.name}[{','.join(map(str, array.shape))}]" for array in arrays]
+    groups = [(text, len(list(group))) for text, group in itertools.groupby(texts)]
+    return " ".join(text if count == 1 else f"{count}x{text}" for text, count in groups)
+
+
+def _set_bound(result: Measurement, work: Work, touched: int, peaks: Peaks) -> None:
+    rates = peaks.at(touched)
+    result.touched, result.operations = touched, work.flops
+    result.bound = replace(work, bytes=touched).seconds(rates)
+    result.limit = (
+        "memory" if result.bound == replace(work, bytes=touched, operations={}).seconds(rates) else "arithmetic"
+    )
 
 
 def _warm_up(threads: int) -> None:
@@ -181,7 +271,7 @@ def _peaks(request: Mapping[str, Any]) -> Peaks | None:
     if request["target"] != "cpu" or not request["rounds"]:
         return None
     from stablehlo_py.backends.cpu.features import missing_features
-    from stablehlo_py.backends.cpu.peaks import measure_peaks
+    from stablehlo_py.backends.cpu.peaks import Peaks, measure_peaks
     from stablehlo_py.backends.cpu.target import host_target, named_target, required_features, runs_here
 
     try:
@@ -190,7 +280,8 @@ def _peaks(request: Mapping[str, Any]) -> Peaks | None:
         return None  # compilation says so
     if not runs_here(target) or missing_features(required_features(target)):  # so here
         return None
-    return measure_peaks(request["threads"], request["cpu"])
+    known = request["peaks"] and Peaks.of(request["peaks"])
+    return measure_peaks(request["threads"], request["cpu"]).best(known)
 
 
 def main() -> int:
@@ -207,14 +298,18 @@ def main() -> int:
     os.dup2(2, 1)  # what libraries print must not end up between the results
     _warm_up(threads)
     peaks = _peaks(request)
-    print(json.dumps({"ready": True, "peaks": peaks and asdict(peaks)}), file=lines)
+
+    def announce(entry: dict[str, Any]) -> None:
+        print(json.dumps(entry), file=lines)
+
+    announce({"peaks": peaks and asdict(peaks)})
     for name in request["models"]:
         try:
-            result = measure(name, request, peaks)
+            result = measure(name, request, peaks, announce)
         except Exception as error:  # the next model is measured all the same; the error is the result
             text = f"{type(error).__name__}: {error}"
             result = Measurement(name, request["size"], request["weights"], threads, 0.0, error=text)
-        print(json.dumps(asdict(result)), file=lines)
+        announce({"measurement": asdict(result)})
     return 0
 
 

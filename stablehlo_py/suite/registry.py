@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -18,6 +19,7 @@ from stablehlo_py.errors import OptionError
 Size = Literal["small", "full"]
 Weights = Literal["argument", "constant"]
 Rng: TypeAlias = np.random.Generator
+Form: TypeAlias = "Callable[..., Any]"
 
 SUITES = {
     "models": (
@@ -33,7 +35,12 @@ SUITES = {
         "numerics",
         "simulations",
     ),
-    "operations": ("operations",),
+    "operations": tuple(
+        f"operations.{family}"
+        for family in (
+            "elementwise reductions movement indexing products convolutions transforms networks loops".split()
+        )
+    ),
 }
 Builder: TypeAlias = "Callable[[Size, Rng], Model]"
 _builders: dict[str, dict[str, Builder]] = {suite: {} for suite in SUITES}
@@ -44,8 +51,8 @@ class Model:
     """A function with its weights and inputs, all seeded, nothing downloaded.
 
     `function(parameters, *inputs)` is pure; parameters and inputs are trees of NumPy arrays. `tolerance` bounds
-    max|a-b| / max(1, max|b|) of every output against the reference; `notes` says why where it is not 1e-5. `build`
-    fills in `name`, `size` and `weights`.
+    max|a-b| / max(1, max|b|) of every output against the reference; `notes` says why where it is not 1e-5. `forms` are
+    functions of other libraries that compute the same (suite/peers.py). `build` fills in `name`, `size` and `weights`.
     """
 
     function: Callable[..., Any]
@@ -53,6 +60,7 @@ class Model:
     inputs: tuple[Any, ...]
     tolerance: float = 1e-5
     notes: str = ""
+    forms: Mapping[str, Form] = field(default_factory=dict)
     name: str = ""
     size: Size = "small"
     weights: Weights = "argument"
@@ -75,6 +83,12 @@ class Model:
     def arrays(self) -> list[np.ndarray]:
         """The arguments in the order of the exported module's inputs (JAX's flattening order)."""
         return [np.asarray(leaf) for leaf in jax.tree.leaves(self.arguments())]
+
+    def types(self) -> AbstractContextManager[Any]:
+        """Inside, JAX keeps types of 64 bits if an argument has one."""
+        return jax.enable_x64(
+            any(array.dtype.itemsize // (1 + (array.dtype.kind == "c")) == 8 for array in self.arrays())
+        )
 
 
 def register(name: str, suite: str = "models") -> Callable[[Builder], Builder]:
@@ -112,7 +126,8 @@ def build(name: str, size: Size = "small", weights: Weights = "argument") -> Mod
 def export(model: Model) -> jax.export.Exported:
     """Export for CPU, every argument kept: the module's inputs are exactly `model.arrays()`."""
     jitted = jax.jit(model.callable(), keep_unused=True)
-    return jax.export.export(jitted, platforms=["cpu"])(*model.arguments())
+    with model.types():
+        return jax.export.export(jitted, platforms=["cpu"])(*model.arguments())
 
 
 def reference(model: Model, arrays: list[np.ndarray] | None = None) -> list[np.ndarray]:
@@ -120,7 +135,7 @@ def reference(model: Model, arrays: list[np.ndarray] | None = None) -> list[np.n
     arguments = model.arguments()
     if arrays is not None:
         arguments = jax.tree.unflatten(jax.tree.structure(arguments), arrays)
-    with jax.default_matmul_precision("highest"):
+    with model.types(), jax.default_matmul_precision("highest"):
         results = jax.jit(model.callable())(*arguments)
     return [np.asarray(leaf) for leaf in jax.tree.leaves(results)]
 

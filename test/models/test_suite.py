@@ -6,6 +6,7 @@ import pytest
 import stablehlo_py as shlo
 from stablehlo_py import suite
 from stablehlo_py.errors import OptionError
+from stablehlo_py.suite.peers import PEERS
 
 OPTIONS = shlo.Options(threads=1, cache_dir=None)
 
@@ -36,8 +37,20 @@ def test_model_on_opencl_agrees_with_jax_and_gives_the_same_bits_again(name, rea
 
 
 @pytest.mark.parametrize("name", suite.names("operations"))
-def test_operation_agrees_with_jax(name):
-    check(suite.build(name))
+def test_operation_agrees_with_jax_and_with_the_peers_that_state_it(name):
+    model = suite.build(name)
+    _, results = check(model)
+    for peer in ("numpy", "torch"):
+        copies = [array.copy() for array in model.arrays()]
+        prepared = PEERS[peer].prepare(model, copies, b"", 1) if PEERS[peer].version else None
+        if prepared is not None:
+            assert prepared.disagreement(model.arrays(), results, model.tolerance) is None, peer
+
+
+def test_an_operation_keeps_types_of_64_bits_and_is_cut_at_the_small_size():
+    small, full = (suite.build("elementwise/f64-exp", size) for size in ("small", "full"))
+    assert [aval.dtype for aval in suite.export(small).in_avals] == [np.float64]
+    assert (small.arrays()[0].shape, full.arrays()[0].shape) == ((15_625,), (1_000_000,))
 
 
 @pytest.mark.parametrize("name", ["mlp", "resnet18", "lstm", "layer-norm"])

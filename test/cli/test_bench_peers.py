@@ -1,0 +1,190 @@
+"""shlo-bench --peers and --journal: what is timed next to what, what is given up, and what docs/operations.md says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from stablehlo_py.backends.common.roofline import Rates
+from stablehlo_py.backends.cpu.peaks import Peaks
+from stablehlo_py.cli import bench
+from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_USAGE, LoadError, OptionError
+from stablehlo_py.suite import peers
+from stablehlo_py.suite.journal import Journal
+from stablehlo_py.suite.measure import Measurement, interleaved
+from stablehlo_py.suite.operations_page import behind, operations_page
+from stablehlo_py.suite.peers import Peer, PeerTime, Prepared, check_peers, disagreement
+
+BEHIND = Measurement(
+    "sorting/sort",
+    "full",
+    "argument",
+    1,
+    1e-4,
+    0.0,
+    seconds=2e-3,
+    xla_seconds=8e-3,
+    speedup=4.0,
+    bound=1e-3,
+    limit="memory",
+    arguments="float32[1000]",
+    peers={"numpy": PeerTime(1e-3, 0.5), "torch": PeerTime(4e-3, 2.0), "iree": PeerTime(error="takes more than 20 s")},
+)
+AHEAD = replace(BEHIND, model="sorting/top-8", peers={"numpy": PeerTime()}, limit=None, bound=None)
+PEAKS = Peaks(1, Rates(bandwidth=0.01, f32=0.18), {1 << 14: 0.2})
+
+
+# --- what agrees ------------------------------------------------------------------------------------------------------
+
+ONE = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (ONE, None),
+        (ONE.astype(np.float64), None),
+        (ONE + np.float32(1e-5), None),
+        (ONE + np.float32(1), "differs by"),
+        (ONE[None], "is of shape"),
+        (np.asfortranarray(ONE), "row-major"),
+    ],
+)
+def test_results_agree_in_shape_value_and_order(result: np.ndarray, reason: str | None) -> None:
+    found = disagreement([result], [ONE], 1e-4)
+    assert found is None if reason is None else reason in str(found)
+
+
+def test_indices_may_be_wider_and_numbers_are_compared_exactly() -> None:
+    assert disagreement([np.array([3])], [np.array([3], np.int32)], 1e-4) is None
+    assert "differs" in str(disagreement([np.array([4])], [np.array([3], np.int32)], 1e-4))
+    assert "differs" in str(disagreement([np.array([0.5])], [np.array([0], np.int32)], 1e-4))
+    assert "gives 2 results" in str(disagreement([ONE, ONE], [ONE], 1e-4))
+
+
+def test_a_peer_that_overwrites_its_arguments_is_another_program() -> None:
+    given = ONE.copy()
+    called = Prepared(lambda: np.negative(given, out=given), lambda result: [result.copy()], lambda: [given])
+    assert called.disagreement([ONE], [-ONE], 1e-4) == "overwrites its arguments"
+    kept = Prepared(lambda: np.negative(ONE), lambda result: [result], lambda: [ONE])
+    assert kept.disagreement([ONE], [-ONE], 1e-4) is None
+
+
+def test_tensors_of_pytorch_hold_the_same_bits() -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'stablehlo-py[peers]'")
+    for type_ in (np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.complex64):
+        array = ONE.astype(type_)
+        (back,) = peers._of_tensors(torch, peers._tensor(torch, array))
+        assert back.dtype == type_ and back.tobytes() == array.tobytes()
+
+
+# --- what is asked for ------------------------------------------------------------------------------------------------
+
+
+def test_peers_that_are_unknown_or_absent_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    assert bench.main(["mlp", "--peers", "numpy,matlab"]) == EXIT_USAGE
+    assert "no peer is named 'matlab'" in capsys.readouterr().err
+    monkeypatch.setattr(peers, "PEERS", {"other": Peer("a-package-that-nobody-has", peers._numpy)})
+    with pytest.raises(OptionError, match=r"needs a-package.*\n.*stablehlo-py\[peers\]"):
+        check_peers(["other"])
+
+
+# --- what is timed ----------------------------------------------------------------------------------------------------
+
+
+def test_calls_take_turns_and_slow_ones_get_few_rounds() -> None:
+    order: list[int] = []
+
+    def call(number: int) -> None:
+        order.append(number)
+        time.sleep(0.03)
+
+    calls = [lambda number=number: call(number) for number in range(3)]
+    seconds, ratios = interleaved(calls, 9, budget=0.01)
+    assert order == [0, 1, 2, 0, 1, 2, 1, 2, 0, 2, 0, 1]  # a first look, and three rounds
+    assert len(seconds) == len(ratios) == 3 and ratios[0] == 1.0
+
+
+@pytest.mark.parametrize(("ends", "why"), [("time.sleep(600)", "takes more than 0 s"), ("raise SystemExit(7)", "7")])
+def test_a_peer_that_does_not_come_back_is_given_up_and_its_model_is_measured(
+    ends: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = []
+
+    def child(request: dict) -> subprocess.Popen[str]:
+        requests.append(json.loads(json.dumps(request)))
+        lines: list[dict] = [{"peaks": asdict(PEAKS)}, {"peer": "iree", "model": BEHIND.model}]
+        if request["given_up"]:
+            lines[1] = {"measurement": asdict(BEHIND)}
+        program = "".join(f"print({json.dumps(json.dumps(line))}, flush=True)\n" for line in lines)
+        program += "" if request["given_up"] else f"import time; {ends}"
+        return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+
+    monkeypatch.setattr(bench, "_child", child)
+    patience = 0.0 if "sleep" in ends else 60.0
+    monkeypatch.setitem(bench.PEERS, "iree", replace(peers.PEERS["iree"], patience=patience))
+    options = bench.parser().parse_args(["--suite", "operations"])
+    options.peers = ["iree"]
+    found: dict[int, Peaks] = {}
+    assert list(bench.measurements([BEHIND.model], 1, options, found)) == [BEHIND]
+    first, second = requests
+    assert first["given_up"] == {} and why in second["given_up"][BEHIND.model]["iree"]
+    assert found == {1: PEAKS} and second["peaks"] == json.loads(json.dumps(asdict(PEAKS)))
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def test_a_journal_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    Journal(path, "a machine").add(BEHIND, PEAKS)
+    Journal(path, "a machine").add(AHEAD, PEAKS)
+    again = Journal(path, "a machine")
+    assert again.peaks == {1: PEAKS}
+    assert again.found("full", "argument", 1, ["numpy"]) == [BEHIND, AHEAD]
+    assert again.found("full", "argument", 1, ["numpy", "torch"]) == [BEHIND], "the other was not asked for it"
+    assert again.found("full", "argument", 2, []) == again.found("small", "argument", 1, []) == []
+    with pytest.raises(OptionError, match="measured elsewhere: a machine, not another"):
+        Journal(path, "another")
+
+
+@pytest.mark.parametrize("text", ["[]", "", "no JSON", '{"machine": "m"}\n{"measurement": {"a": 1}}'])
+def test_a_file_that_is_no_journal_is_refused_before_anything_runs(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(text)
+    with pytest.raises(LoadError, match="is no journal"):
+        Journal(path, "m")
+    assert bench.main(["mlp", "--journal", str(path)]) == EXIT_BAD_INPUT
+    assert bench.main(["mlp", "--journal", str(tmp_path / "none" / "run.jsonl")]) == EXIT_BAD_INPUT
+    assert "cannot write" in capsys.readouterr().err
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_behind_is_listed_and_each_class_is_summed_up() -> None:
+    assert behind([AHEAD, BEHIND]) == [BEHIND]
+    text = operations_page([BEHIND, AHEAD])
+    assert "| sorting | 2 | 4.00 | 0.50 | 50% | memory 1, loops 1 | sort 4.00, top-8 4.00 | sort 0.50 |" in text
+    assert "| sorting/sort | 4.00 | 0.50 numpy | 50% | memory |" in text
+    assert "| sorting/sort | float32[1000] | 2 | 4.00 | 0.50 numpy | 50% | memory |" in text
+    assert "| sorting/sort | iree | takes more than 20 s |" in text
+    assert "### By class, 1 thread\n" in text
+
+
+def test_the_higher_of_two_measured_peaks_counts() -> None:
+    other = Peaks(1, Rates(bandwidth=0.02, f32=0.1), {1 << 14: 0.1})
+    assert PEAKS.best(other) == Peaks(1, Rates(bandwidth=0.02, f32=0.18), {1 << 14: 0.2})
+    assert PEAKS.best(None) == PEAKS
