@@ -12,7 +12,7 @@ import pytest
 from one_kernel import here
 
 from stablehlo_py.backends.cpu.target import AMX, AVX2, AVX512, CpuTarget, baseline_target
-from stablehlo_py.codegen.builder import F32, I8, I32, Function, Index, Value, VectorType
+from stablehlo_py.codegen.builder import F32, I8, I32, I64, Function, Index, Value, VectorType
 
 SIDE, NUMBERS = 16, 256  # rows of a tile; numbers of 32 bits in it
 FLOATS, INTEGERS = VectorType(SIDE, F32), VectorType(SIDE, I32)
@@ -24,23 +24,27 @@ EMULATED: CpuTarget = replace((*here(AVX512, AVX2), baseline_target())[0], matri
 def emulate(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """From now on kernels have other code for tiles; the names of the instructions that it stands for are returned as
     they come."""
-    tiles: dict[str, Value] = {}  # by function: the memory that its tiles are
+    tiles: dict[str, Value] = {}  # by function: the memory that its tiles are, and their numbers of rows
+    heights: dict[str, Value] = {}
     written: list[str] = []
 
     def target_effect(f: Function, name: str, *operands: Value) -> None:
         name = name.removeprefix(PREFIX)
         written.append(name)
         if name == "ldtilecfg":
-            tiles[f.name] = f.alloca(8 * NUMBERS, I32)
+            if f.name not in tiles:
+                tiles[f.name], heights[f.name] = f.alloca(8 * NUMBERS, I32), f.alloca(8, I8)
+            f.store(f.load(VectorType(8, I8), operands[0], 48), heights[f.name])
         elif name == "tilerelease":
-            del tiles[f.name]
+            del tiles[f.name], heights[f.name]
         elif name == "tilezero":
             f.set_memory(_tile(f, tiles[f.name], operands[0]), 0, 4 * NUMBERS)
         elif name in ("tileloadd64", "tileloaddt164", "tilestored64"):
-            _copy(f, name != "tilestored64", _tile(f, tiles[f.name], operands[0]), operands[1], operands[2])
+            rows = _rows(f, heights[f.name], operands[0])
+            _copy(f, name != "tilestored64", _tile(f, tiles[f.name], operands[0]), operands[1], operands[2], rows)
         else:
             sums, a, b = (_tile(f, tiles[f.name], operand) for operand in operands)
-            f.loop(0, SIDE, 1, partial(_row, f, name, sums, a, b))
+            f.loop(0, _rows(f, heights[f.name], operands[0]), 1, partial(_row, f, name, sums, a, b))
 
     monkeypatch.setattr(Function, "target_effect", target_effect)
     return written
@@ -50,13 +54,17 @@ def _tile(f: Function, tiles: Value, number: Value) -> Value:
     return f.gep(tiles, f.imul(number.constant, NUMBERS), I32)
 
 
-def _copy(f: Function, loads: bool, tile: Value, memory: Value, stride: Value) -> None:
+def _rows(f: Function, heights: Value, number: Value) -> Value:
+    return f.cast("zext", f.load(I8, heights, number.constant), I64)
+
+
+def _copy(f: Function, loads: bool, tile: Value, memory: Value, stride: Value, rows: Value) -> None:
     def row(number: Index) -> None:
         at, beside = f.gep(tile, f.imul(number, SIDE), I32), f.gep(memory, f.imul(number, stride), I8)
         source, to = (beside, at) if loads else (at, beside)
         f.store(f.load(INTEGERS, source), to)
 
-    f.loop(0, SIDE, 1, row)
+    f.loop(0, rows, 1, row)
 
 
 def _row(f: Function, name: str, sums: Value, a: Value, b: Value, row: Index) -> None:

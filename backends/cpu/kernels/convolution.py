@@ -11,23 +11,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TypeAlias
 
-from stablehlo_py.backends.common.contraction import Source, scaled
+from stablehlo_py.backends.common.contraction import Axes, Dimensions, Operand, Source, scaled
 from stablehlo_py.backends.common.convolution import OutputPhases, convolution_axes
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import loop
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.padding import PaddedDimension, emit_padded_copy
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Frame, NoLoops, Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.types import ELEMENTS
 from stablehlo_py.dialect.index_map import Digits, digits_of
 from stablehlo_py.dialect.symint import GuardError, IntLike, size_hint
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import SpatialWindow, spatial_windows
 from stablehlo_py.mlir import ir
+
+Edges: TypeAlias = dict[int, tuple[IntLike, IntLike, IntLike]]
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -56,14 +61,10 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
     if any(len(digits) > 1 for digits in b.dimensions):
         b = rooted.materialized(op.operands[1])
     sizes, kernel, result = (list(shape(value)) for value in (*op.operands, op.results[0]))
-    if _pairs(op, rooted):
-        features = i64s(op, "input_dims")[1], i64s(op, "kernel_dims")[0]
-        a, b = use_pairs(rooted, a, b, features)
-        sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // rooted.arithmetic.packed)
     made = {window: OutputPhases.of(window, result[window.output]) for window in windows if may_phase}
     phases = {window: phase for window, phase in made.items() if phase is not None}
-    edges: dict[int, tuple[IntLike, IntLike, IntLike]] = {}
-    kernel_edges: dict[int, tuple[IntLike, IntLike, IntLike]] = {}
+    edges: Edges = {}
+    kernel_edges: Edges = {}
     frame: list[IntLike] = list(result)
     origin: list[IntLike] = [0] * len(result)
     for window in windows:
@@ -76,18 +77,24 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
                 kernel_edges[window.kernel] = (more, 0, 1) if window.reversed else (0, more, 1)
         elif window.copies:
             edges[window.input] = window.low, window.high, window.base_dilation
-    if edges:
-        a = _padded(rooted, a, sizes, edges, "pad")
-    if kernel_edges:
-        b = _padded(rooted, b, kernel, kernel_edges, "taps")
-    b = _turned(b, windows, phases)
     numbered = [(window, phases.get(window)) for window in windows]
-    rooted.emit(
-        a,
-        b,
-        lambda left, right, out: convolution_axes(op, numbered, left, right, out),
-        Frame(tuple(frame), tuple(origin)),
-    )
+    whole = Frame(tuple(frame), tuple(origin))
+
+    def axes(left: Dimensions, right: Dimensions, out: Dimensions) -> Axes | None:
+        return convolution_axes(op, numbered, left, right, out)
+
+    copies = [_Copy(a, sizes, edges, "pad"), _Copy(b, kernel, kernel_edges, "taps")]
+    left, right = (copy.as_it_is() for copy in copies)
+    if rooted.has_unit(left, _turned(right, windows, phases), axes, whole):
+        left, right = (copy.emit(rooted, as_it_is=True) for copy in copies)
+    else:
+        if _pairs(op, rooted):
+            features = i64s(op, "input_dims")[1], i64s(op, "kernel_dims")[0]
+            a, b = use_pairs(rooted, a, b, features)
+            sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // rooted.arithmetic.packed)
+            copies = [replace(copies[0], source=a), replace(copies[1], source=b)]
+        left, right = (copy.emit(rooted, as_it_is=False) for copy in copies)
+    rooted.emit(left, _turned(right, windows, phases), axes, whole)
 
 
 def _pairs(op: ir.OpView, rooted: Rooted) -> bool:
@@ -102,28 +109,58 @@ def _pairs(op: ir.OpView, rooted: Rooted) -> bool:
     return pay and size_hint(kernel[kernel_in]) > 1
 
 
-def _padded(
-    rooted: Rooted,
-    source: Source,
-    sizes: Sequence[IntLike],
-    edges: Mapping[int, tuple[IntLike, IntLike, IntLike]],
-    name: str,
-) -> Source:
-    """An operand copied to scratch with its `edges` (low, high, dilation by dimension) written out; the copy keeps the
-    order in which memory holds the dimensions."""
-    strides = [digits[0][1] if digits else 0 for digits in source.dimensions]
-    # Dimensions of size one go outside: they step nowhere.
-    steps = [(sizes[d] == 1 and d not in edges, abs(size_hint(stride))) for d, stride in enumerate(strides)]
-    order = sorted(range(len(sizes)), key=steps.__getitem__, reverse=True)
-    dimensions = [PaddedDimension(sizes[d], strides[d], *edges.get(d, (0, 0, 1))) for d in order]
-    parts = rooted.arithmetic.parts
-    room = rooted.builder.scratch.take(math.prod(d.padded for d in dimensions) * parts, rooted.arithmetic.element)
-    emit_padded_copy(rooted.builder, rooted.arithmetic, source.operand, dimensions, room, name)
-    dense = scaled(digits_of([dimension.padded for dimension in dimensions]), parts)
-    back: list[Digits] = [()] * len(sizes)
-    for digits, d in zip(dense, order, strict=True):
-        back[d] = digits
-    return Source(room, tuple(back))
+@dataclass(frozen=True)
+class _Copy:
+    """An operand that is copied to scratch, where it has `edges` (low, high, dilation by dimension), with these written
+    out; the copy keeps the order in which memory holds the dimensions."""
+
+    source: Source
+    sizes: Sequence[IntLike]
+    edges: Edges
+    name: str
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Its dimensions, from slow to fast."""
+        strides = [digits[0][1] if digits else 0 for digits in self.source.dimensions]
+        # Dimensions of size one go outside: they step nowhere.
+        steps = [
+            (self.sizes[d] == 1 and d not in self.edges, abs(size_hint(stride))) for d, stride in enumerate(strides)
+        ]
+        return sorted(range(len(self.sizes)), key=steps.__getitem__, reverse=True)
+
+    @cached_property
+    def dimensions(self) -> list[PaddedDimension]:
+        """In that order."""
+        strides = [digits[0][1] if digits else 0 for digits in self.source.dimensions]
+        return [PaddedDimension(self.sizes[d], strides[d], *self.edges.get(d, (0, 0, 1))) for d in self.order]
+
+    def _at(self, room: Operand, parts: int) -> Source:
+        dense = scaled(digits_of([dimension.padded for dimension in self.dimensions]), parts)
+        back: list[Digits] = [()] * len(self.sizes)
+        for digits, d in zip(dense, self.order, strict=True):
+            back[d] = digits
+        return Source(room, tuple(back))
+
+    def as_it_is(self) -> Source:
+        """The copy with elements as they are in memory, somewhere: to decide by."""
+        if not self.edges:
+            return self.source
+        return self._at(Operand("shared", 0, self.source.operand.element), 1)
+
+    def emit(self, rooted: Rooted, *, as_it_is: bool) -> Source:
+        """Add the phase, if it has edges; elements become the accumulator's if they are not to stay `as_it_is`."""
+        if not self.edges:
+            return self.source
+        arithmetic, operand = rooted.arithmetic, self.source.operand
+        stored = arithmetic.element
+        if as_it_is:
+            stored, bits = operand.element, ELEMENTS[f"ui{operand.element.storage.bits}"]
+            arithmetic, operand = Arithmetic(bits), replace(operand, element=bits)
+        room = rooted.builder.scratch.take(math.prod(d.padded for d in self.dimensions) * arithmetic.parts, stored)
+        to = replace(room, element=arithmetic.element)
+        emit_padded_copy(rooted.builder, arithmetic, operand, self.dimensions, to, self.name)
+        return self._at(room, arithmetic.parts)
 
 
 def _turned(b: Source, windows: Sequence[SpatialWindow], phases: Mapping[SpatialWindow, OutputPhases]) -> Source:

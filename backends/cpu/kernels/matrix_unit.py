@@ -24,8 +24,8 @@ long runs, and each chunk of a panel is packed just before its products:
         pack the panel's steps; its sums with their products
 
 Else a phase before packs B into tiles (tile_packing.py), and A unless its rows already lie as tiles need them.
-Contracted axes are padded with zeros to whole steps, rows and columns with anything: sums of theirs are not stored.
-tile_sums.py has the compute phase.
+Contracted axes are padded with zeros to whole steps, packed rows and columns with anything: sums of theirs are not
+stored. Where A is not packed, the last tiles are as high as there are rows. tile_sums.py has the compute phase.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
 from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, CpuTarget
-from stablehlo_py.codegen.builder import F32, I8, I16, I32, Function, ScalarType
+from stablehlo_py.backends.cpu.tiles import CONFIGURE
+from stablehlo_py.codegen.builder import F32, I8, I16, I32, Function, ScalarType, Value
+from stablehlo_py.codegen.types import Element
 
 SIDE = 16  # rows of a tile, columns of a tile of sums, groups of the contracted axis
 ROW_BYTES = 64
@@ -48,6 +50,8 @@ PANEL = STRIP = 2 * SIDE
 BLOCK_BYTES = 1 << 20  # of A, which all panels of B meet while it is in the L2 cache
 CHUNK = 16  # steps of a panel, which stay in the L1 cache
 MOST_STREAMED = 2 * STRIP  # rows of A
+MOST_FOLDED = 256  # rows of a line
+LEAST_FOLDED = 1.1  # times the rows of whole tiles that a line takes by itself
 STREAMED_ROWS = 64  # of B, that are read at once
 LEAST = 1 << 14  # products of a contraction that are worth packing
 LEAST_SHORT = 1 << 19  # with rows that fill no tile
@@ -69,9 +73,8 @@ class Unit:
         return SIDE * self.group
 
 
-def unit_of(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> Unit | None:
+def unit_of(a: Element, b: Element, arithmetic: Arithmetic, target: CpuTarget) -> Unit | None:
     """The unit for operands of these types, if the target has one."""
-    a, b = (operand.element for operand in (contraction.a, contraction.b))
     if arithmetic.complex or arithmetic.boolean or arithmetic.packed != 1:
         return None
     if arithmetic.accumulator == F32 and a.name == b.name == "bf16" and AMX_BF16 in target.matrix_units:
@@ -83,19 +86,50 @@ def unit_of(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget)
     return None
 
 
+@dataclass(frozen=True)
+class Fold:
+    """An outer axis, by its number, that continues the rows: its places are `pitch` rows apart, of which `valid` are
+    rows of the result. So lines of an image whose padding is written out are rows of one product."""
+
+    number: int
+    pitch: int
+    valid: int
+
+
+def fold_of(contraction: Contraction) -> Fold | None:
+    """The fold that makes better use of tiles than short rows, if there is one."""
+    m = contraction.m
+    size, step = int(m.size), int(m.a)
+    if step <= 0 or size >= MOST_FOLDED:
+        return None
+    folds = [
+        Fold(number, int(axis.a) // step, size)
+        for number, axis in enumerate(contraction.outer)
+        if not axis.b and axis.a > 0 and axis.a % step == 0 and axis.a >= size * step
+    ]
+    best = min(folds, key=lambda fold: fold.pitch, default=None)
+    return best if best and best.pitch <= LEAST_FOLDED * -(-size // SIDE) * SIDE else None
+
+
+def _rows(contraction: Contraction) -> int:
+    """Rows of a product, with those between lines."""
+    fold, size = fold_of(contraction), int(contraction.m.size)
+    return (int(contraction.outer[fold.number].size) - 1) * fold.pitch + size if fold else size
+
+
 def fitting_unit(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> Unit | None:
     """The unit that computes a contraction, where it pays."""
-    unit = unit_of(contraction, arithmetic, target)
-    if unit is None or not contraction.is_known or any(axis.tag for axis in contraction.k):
+    unit = unit_of(contraction.a.element, contraction.b.element, arithmetic, target)
+    if unit is None or not contraction.is_known:
         return None
-    m, n, inner = (int(axis.size) for axis in (contraction.m, contraction.n, _inner(contraction)))
+    m, n, inner = _rows(contraction), int(contraction.n.size), int(_inner(contraction).size)
     least = 2 if _streams_b(contraction) else SIDE
     wide = m >= least and n >= SIDE and m * n * int(contraction.depth) >= (LEAST if m >= SIDE else LEAST_SHORT)
     return unit if wide and inner >= FULL * -(-inner // unit.depth) * unit.depth else None
 
 
 def _streams_b(contraction: Contraction) -> bool:
-    return contraction.m.size <= MOST_STREAMED and contraction.n.b == 1
+    return _rows(contraction) <= MOST_STREAMED and contraction.n.b == 1
 
 
 def _inner(contraction: Contraction) -> Axis:
@@ -103,12 +137,18 @@ def _inner(contraction: Contraction) -> Axis:
     return max(contraction.k, key=lambda axis: axis.size)
 
 
+def configuration(f: Function, rows: int = 2 * SIDE) -> Value:
+    """Where it is said how high tiles are: for strips of so many rows (tile_sums.py). Their width is whole."""
+    first, second = min(SIDE, rows), max(1, rows - SIDE)
+    heights = [first, first, second, second, first, second, SIDE, SIDE]
+    place = f.alloca(ROW_BYTES, I8)
+    f.store(f.const_lanes([1, *[0] * 15, *[ROW_BYTES, 0] * 8, *[0] * 16, *heights, *[0] * 8], I8), place)
+    return place
+
+
 def configure_tiles(f: Function) -> None:
     """From here on all tiles are whole ones, until they are released."""
-    configuration = [1, *[0] * 15, *[ROW_BYTES, 0] * 8, *[0] * 16, *[SIDE] * 8, *[0] * 8]
-    place = f.alloca(ROW_BYTES, I8)
-    f.store(f.const_lanes(configuration, I8), place)
-    f.target_effect("llvm.x86.ldtilecfg", place)
+    f.target_effect(CONFIGURE, configuration(f))
 
 
 class UnitProduct:
@@ -118,10 +158,18 @@ class UnitProduct:
         self.contraction, self.unit, self.epilogue, self.accumulator = contraction, unit, epilogue, accumulator
         self.inner = _inner(contraction)
         self.others = [axis for axis in contraction.k if axis is not self.inner]
-        self.m, self.n = int(contraction.m.size), int(contraction.n.size)
+        self.m, self.n = _rows(contraction), int(contraction.n.size)
+        self.fold = fold_of(contraction)
+        folded = self.fold.number if self.fold else None
+        self.outer = [axis for number, axis in enumerate(contraction.outer) if number != folded]
         self.room_a: Operand | None = None
         self.room_b: Operand | None = None
         self.sums: Operand | None = None
+
+    @property
+    def lines(self) -> int:
+        """Places of the axis that continues the rows."""
+        return int(self.contraction.outer[self.fold.number].size) if self.fold else 1
 
     @cached_property
     def steps_of_inner(self) -> int:
@@ -136,8 +184,7 @@ class UnitProduct:
     @property
     def packs_a(self) -> bool:
         """Whether A is packed: tiles cannot be loaded from where it is."""
-        whole = self.m % SIDE == 0 and self.inner.size % self.unit.depth == 0
-        return self.streams_b or not (whole and self.inner.a == 1)
+        return self.streams_b or self.inner.size % self.unit.depth != 0 or self.inner.a != 1
 
     @property
     def streams_b(self) -> bool:
@@ -171,7 +218,7 @@ class UnitProduct:
     @property
     def iterations(self) -> int:
         """Of the compute phase."""
-        return math.prod(int(axis.size) for axis in self.contraction.outer) * self.blocks * self.panels
+        return math.prod(int(axis.size) for axis in self.outer) * self.blocks * self.panels
 
     @property
     def cost(self) -> float:
@@ -191,7 +238,7 @@ class UnitProduct:
         return self.row_tiles if side == "a" else 2 * self.panels
 
     def copies(self, side: str) -> int:
-        return math.prod(int(axis.size) for axis in self.contraction.outer if getattr(axis, side))
+        return math.prod(int(axis.size) for axis in self.outer if getattr(axis, side))
 
     def by_tiles(self, side: str) -> bool:
         """Whether an iteration of the packing makes all steps of some tiles; else it makes some steps of all tiles, as
@@ -218,11 +265,9 @@ class UnitProduct:
 
     @cached_property
     def chunk(self) -> int:
-        """Steps of a chunk: even shares. Without a packed A only a single contracted axis has any."""
+        """Steps of a chunk: even shares."""
         if self.streams_b:
             return min(self.steps, STREAMED_ROWS // self.unit.depth)
-        if self.others and not self.packs_a:
-            return self.steps
         return -(-self.steps // -(-self.steps // CHUNK))
 
     @property

@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of, memory_e
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
-from stablehlo_py.backends.cpu.kernels.matrix_unit import fitting_unit
+from stablehlo_py.backends.cpu.kernels.matrix_unit import fitting_unit, unit_of
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
 from stablehlo_py.backends.cpu.kernels.tiling import normalize
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -117,9 +117,12 @@ class Rooted:
         emit_product(self.builder, contraction, self.arithmetic, raw)
         emit_outputs(self.builder, self.fusion, self.root, self.arithmetic, room, layout, frame.origin)
 
-    def has_unit(self, a: Source, b: Source, axes: AxesOf) -> bool:
-        """Whether the target has a matrix unit that computes the product of these operands."""
-        contraction, _ = self._chosen(a, b, axes, self._whole())
+    def has_unit(self, a: Source, b: Source, axes: AxesOf, frame: Frame | None = None) -> bool:
+        """Whether the target has a matrix unit that computes the product of these operands. Raises NoLoops as `emit`
+        does."""
+        if unit_of(a.operand.element, b.operand.element, self.arithmetic, self.target) is None:
+            return False
+        contraction, _ = self._chosen(a, b, axes, frame or self._whole())
         return fitting_unit(contraction, self.arithmetic, self.target) is not None
 
     def _whole(self) -> Frame:

@@ -27,9 +27,9 @@ class TilePacking:
         """Iteration `number`."""
         f, product, side, unit, across = self.f, self.product, self.side, self.unit, self.across
         contraction = product.contraction
-        axis = contraction.m if side == "a" else contraction.n
-        size, width = int(axis.size), SIDE if side == "a" else PANEL
-        own = [axis for axis in contraction.outer if getattr(axis, side)]
+        size = product.m if side == "a" else product.n
+        width = SIDE if side == "a" else PANEL
+        own = [axis for axis in product.outer if getattr(axis, side)]
         several = product.pack_iterations(side) // product.copies(side)
         digits = unravel(f, f.idiv(number, several), [axis.size for axis in own])
         operand: Operand = getattr(contraction, side)
@@ -86,7 +86,7 @@ class TilePacking:
         """Step `number` of all contracted axes, of one panel of B with `valid` columns."""
         f, product, contraction, unit = self.f, self.product, self.product.contraction, self.unit
         *others, block = unravel(f, number, [*(axis.size for axis in product.others), product.steps_of_inner])
-        at = contraction.b.at(f, outer, contraction.outer_steps("b"), f.imul(panel, PANEL * self.across))
+        at = contraction.b.at(f, outer, [axis.b for axis in product.outer], f.imul(panel, PANEL * self.across))
         at = f.gep(at, offset(f, others, [int(axis.b) for axis in product.others]), unit.scalar)
 
         def tiles(where: Index, depth: IntLike) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from stablehlo_py.backends.common.contraction import Axis, Operand
-from stablehlo_py.backends.common.loops import unravel
+from stablehlo_py.backends.common.contraction import Operand
+from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.cpu.kernels.gemm import StoreTo
 from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     PANEL,
@@ -17,10 +16,12 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     STRIP,
     TILE,
     UnitProduct,
+    configuration,
     configure_tiles,
 )
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
+from stablehlo_py.backends.cpu.tiles import CONFIGURE
 from stablehlo_py.codegen.builder import I8, I32, Function, Index, ScalarType, Value, VectorType
 from stablehlo_py.codegen.index import Affine, add, affine_of, linearize, scalar
 from stablehlo_py.dialect.symint import IntLike
@@ -39,7 +40,7 @@ def emit_unit_product(f: Function, product: UnitProduct) -> None:
 
 def _by_panels(f: Function, product: UnitProduct) -> None:
     """One after the other: each meets all steps."""
-    outer = product.contraction.outer
+    outer = product.outer
 
     def iteration(number: Value) -> None:
         *digits, block, panel = unravel(f, number, [*(axis.size for axis in outer), product.blocks, product.panels])
@@ -56,7 +57,7 @@ def _by_panels(f: Function, product: UnitProduct) -> None:
 def _by_rows_of_b(f: Function, product: UnitProduct) -> None:
     """Chunk by chunk: each meets a group of panels, so that rows of B are read in long runs. A chunk of a panel is
     packed just before its products."""
-    sizes, panels = [axis.size for axis in product.contraction.outer], product.panels
+    sizes, panels = [axis.size for axis in product.outer], product.panels
 
     def place(number: Index, low: Index, high: Index) -> None:
         digits = unravel(f, number, sizes)
@@ -101,8 +102,7 @@ class _Panel:
         number: Index = 0,
     ) -> None:
         self.product, self.f, self.outer, self.block, self.panel, self.valid = product, f, outer, block, panel, valid
-        axes = product.contraction.outer
-        self.places = [affine_of(index, axis.size - 1) for index, axis in zip(outer, axes, strict=True)]
+        self.places = [affine_of(index, axis.size - 1) for index, axis in zip(outer, product.outer, strict=True)]
         start = f.imul(panel, PANEL)
         whole = product.n // PANEL * PANEL
         self.n = affine_of(start, whole - PANEL if valid == PANEL else whole, PANEL)
@@ -115,11 +115,11 @@ class _Panel:
 
     def _base(self, side: str, room: Operand | None, outer: Sequence[Index]) -> Value:
         """Where an operand begins at the place of the outer axes: where it lies, or was packed."""
-        product, contraction = self.product, self.product.contraction
+        product = self.product
         if room is None:
-            operand: Operand = getattr(contraction, side)
-            return operand.at(self.f, outer, contraction.outer_steps(side))
-        return room.at(self.f, outer, product.strides(side, contraction.outer))
+            operand: Operand = getattr(product.contraction, side)
+            return operand.at(self.f, outer, [getattr(axis, side) for axis in product.outer])
+        return room.at(self.f, outer, product.strides(side, product.outer))
 
     def chunk(self, number: Index) -> None:
         """All strips of the block, for chunk `number` of the steps."""
@@ -142,7 +142,12 @@ class _Panel:
 
             def short() -> None:
                 strip = _Strip(self, whole, rest, whole)
-                strip.emit(chunk)
+                if rest % SIDE and not product.packs_a:  # no tile reaches past the last row
+                    f.target_effect(CONFIGURE, configuration(f, rest))
+                    strip.emit(chunk)
+                    configure_tiles(f)
+                else:
+                    strip.emit(chunk)
                 if not self.is_direct(rest):
                     _when(f, chunk.is_last, lambda: strip.finish(0, rest))
 
@@ -170,7 +175,8 @@ class _Panel:
     def is_direct(self, rows: int) -> bool:
         """Whether tiles of sums are stored where the result lies."""
         epilogue = self.product.epilogue
-        whole = rows % SIDE == 0 and self.valid % SIDE == 0
+        product = self.product
+        whole = self.valid % SIDE == 0 and (rows % SIDE == 0 or not product.packs_a) and not product.fold
         return whole and isinstance(epilogue, StoreTo) and epilogue.operand.element.storage == self.product.accumulator
 
 
@@ -253,14 +259,26 @@ class _Strip:
         self.f.loop(low, high, 1, self._finish_line, nonempty=True)
 
     def _finish_line(self, line: Index) -> None:
+        f, fold = self.f, self.product.fold
+        if fold is None:
+            row = affine_of(self.row, self.highest * STRIP, STRIP)
+            self._epilogue(line, self.panel.places, add(f, row, affine_of(line, self.rows - 1)))
+            return
+        above, at = unravel(f, f.iadd(self.row, line), [self.product.lines, fold.pitch])
+        places = list(self.panel.places)
+        places.insert(fold.number, affine_of(above, self.product.lines - 1))
+        is_valid = f.cmp("slt", f.index(at), f.const(fold.valid))
+        f.if_(is_valid, lambda: self._epilogue(line, places, affine_of(at, fold.valid - 1)))
+
+    def _epilogue(self, line: Index, places: Sequence[Affine], row: Affine) -> None:
+        """That of a line, which is `row` of the result at a place of the outer axes."""
         f, panel = self.f, self.panel
-        row = add(f, affine_of(self.row, self.highest * STRIP, STRIP), affine_of(line, self.rows - 1))
         for c in range(panel.column_tiles):
             at = f.iadd(f.imul(line, PANEL), c * SIDE)
             value = f.load(VectorType(SIDE, self.product.accumulator), self._sums(), at)
             left = panel.valid - c * SIDE
             mask = f.tail_mask(left, SIDE) if left < SIDE else None
-            place = [*panel.places, row, add(f, panel.n, Affine(c * SIDE, lane=1))]
+            place = [*places, row, add(f, panel.n, Affine(c * SIDE, lane=1))]
             self.product.epilogue.store(f, place, (value,), SIDE, mask)
 
     def _steps(self, chunk: _Chunk) -> None:
@@ -279,21 +297,16 @@ class _Strip:
 
             f.loop(chunk.low, chunk.high, 1, turn)
             return
-        start = f.gep(panel.a, f.imul(self.row, contraction.m.a), unit.scalar)
         across = int(contraction.m.a)
-        stride = across * unit.scalar.bits // 8
+        start = f.gep(panel.a, f.imul(self.row, across), unit.scalar)
+        sizes, strides = [axis.size for axis in product.others], [int(axis.a) for axis in product.others]
 
-        def steps(at: Value, first: Index, low: Index, high: Index) -> None:
-            def turn(k: Index) -> None:
-                place = f.gep(at, f.imul(k, unit.depth), unit.scalar)
-                step(place, f.iadd(first, k), SIDE * across, stride, unit.scalar)
+        def turn_in_place(k: Index) -> None:
+            *others, block = unravel(f, k, [*sizes, product.steps_of_inner])
+            place = f.gep(start, f.iadd(offset(f, others, strides), f.imul(block, unit.depth)), unit.scalar)
+            step(place, k, SIDE * across, across * unit.scalar.bits // 8, unit.scalar)
 
-            f.loop(low, high, 1, turn)
-
-        if product.others:
-            self._nest(start, 0, product.others, lambda at, first: steps(at, first, 0, product.steps_of_inner))
-        else:
-            steps(start, 0, chunk.low, chunk.high)
+        f.loop(chunk.low, chunk.high, 1, turn_in_place)
 
     def _lines(self, chunk: _Chunk) -> Callable[[Index], None]:
         """What a step does of the epilogue of the strip before."""
@@ -313,21 +326,6 @@ class _Strip:
             f.if_(f.cmp("slt", f.index(step), f.index(end)), lambda: before.finish(line, f.iadd(line, each)))
 
         return lines
-
-    def _nest(self, at: Value, number: Index, axes: Sequence[Axis], body: Callable[[Value, Index], None]) -> None:
-        """The steps from `number` on, along these contracted axes: `body` where the innermost one begins."""
-        f, product = self.f, self.product
-        if not axes:
-            body(at, number)
-            return
-        first, *inner = axes
-        below = product.steps_of_inner * math.prod(int(axis.size) for axis in inner)
-
-        def one(index: Index) -> None:
-            there = f.gep(at, f.imul(index, first.a), product.unit.scalar)
-            self._nest(there, f.iadd(number, f.imul(index, below)), inner, body)
-
-        f.loop(0, first.size, 1, one)
 
     def _step(
         self,
