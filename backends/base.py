@@ -165,8 +165,11 @@ class Backend(Protocol):
         """Names of the stages after those, which are text, each with how the name of a file with it ends."""
 
     def pipeline(self, stage: str, options: Options) -> Sequence[str]:
-        """The passes that lead to one of `module_stages` from the stage before it, in pipeline syntax."""
-        return usual_pipeline(stage, options, self.name)
+        """The passes that lead to one of `module_stages` from the stage before it, in pipeline syntax: the usual ones;
+        masks that are constants become comparisons of indices first where fusions of attention read these."""
+        passes = usual_pipeline(stage, options, self.name)
+        reads_masks = stage == "fused" and options.opt_level > 0 and "attention" in self.fusion.kinds
+        return ["recognize-indices", *passes] if reads_masks else passes
 
     def describe(self, options: Options) -> str:
         """What code is generated for, in words that go into the cache key."""

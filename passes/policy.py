@@ -80,6 +80,24 @@ class EpilogueLimits:
 
 
 @dataclass(frozen=True)
+class AttentionLimits:
+    """Attention that is one fusion; other attention is left as products.
+
+    Attributes:
+        queries, keys: how many there are at least, queries along their longest dimension.
+        columns: of the result, at most.
+        bits: of an element of every operand, at least.
+        flat: whether keys have to be one dimension.
+    """
+
+    queries: int = 1
+    keys: int = 1
+    columns: int | None = None
+    bits: int = 0
+    flat: bool = False
+
+
+@dataclass(frozen=True)
 class StraightLineLimits:
     """Work on few elements that becomes one fusion without loops over them.
 
@@ -127,6 +145,7 @@ class FusionPolicy:
         operand_layout: whether a dot reads an operand that lies so, where that is not how it lies in memory.
         immediates: by kind of one op, which constants of one element it takes as numbers, not from memory: from the
             operand on whose position is calculated from the number of operands.
+        attention: limits of "attention" fusions.
         epilogue: of dots and convolutions, None for none.
         straight_line, loops: limits of "straight_line" fusions and of "straight_line_loop" kernels, None where there
             are none.
@@ -143,6 +162,7 @@ class FusionPolicy:
     operand_views: frozenset[str] = frozenset()
     operand_layout: Callable[[Layout], bool] = lambda layout: True
     immediates: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
+    attention: AttentionLimits = AttentionLimits()
     epilogue: EpilogueLimits | None = None
     straight_line: StraightLineLimits | None = None
     loops: LoopLimits | None = None

@@ -7,8 +7,8 @@
         ==>  %0 = hlo.compare(rows, columns) {direction = "GE"}
 
 Masks of attention come so: as NumPy arrays of a model, and from `fold`, which makes a constant of a small one. Only an
-array has to be read, and hides from attention which keys a query sees (passes/fusing/attention_mask.py). Backends run
-this where memory is dear and integers are not; nothing folds it again.
+array has to be read, and hides from attention which keys a query sees (passes/fusing/attention_mask.py). Backends
+with fusions of attention run this; nothing folds it again.
 """
 
 from __future__ import annotations

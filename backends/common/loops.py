@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from stablehlo_py.codegen.builder import I1, I8, I32, PTR, Function, Index, Value
+from stablehlo_py.codegen.index import Affine, delinearize
 from stablehlo_py.codegen.types import Element, Lanes, parts
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.runtime.entry import ASKED
@@ -113,3 +115,9 @@ def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None
         f.ret_if(f.cmp("ne", status, f.const(0, I32)), result)
 
     f.if_(f.cmp("ne", asked, f.const(0, I32)), ask, unlikely=True)
+
+
+def split(f: Function, number: Affine, sizes: Mapping[int, int], lanes: int = 1) -> dict[int, Affine]:
+    """The indices of some dimensions from their flat one."""
+    count = math.prod(sizes.values())
+    return dict(zip(sizes, delinearize(f, ((count, number),), list(sizes.values()), lanes), strict=True))

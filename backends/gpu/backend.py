@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -59,11 +59,6 @@ class GpuBackend(Backend):
         from stablehlo_py.backends.gpu.policy import FUSION
 
         return FUSION
-
-    def pipeline(self, stage: str, options: Options) -> Sequence[str]:
-        """The usual one; masks that are constants become comparisons of indices first, which attention reads."""
-        passes = super().pipeline(stage, options)
-        return ["recognize-indices", *passes] if stage == "fused" and options.opt_level > 0 else passes
 
     def target(self, options: Options) -> GpuTarget:
         """The description that options ask for. Raises OptionError: there is none of that name, or none is named and no

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 
 from stablehlo_py.dialect.symint import is_known
+from stablehlo_py.dialect.types import byte_size, element_type
 from stablehlo_py.passes.fusing.attention import Attention, attention_of
 from stablehlo_py.passes.fusing.attention_mask import mask_of
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, OperandIndex
@@ -21,7 +23,7 @@ def form_attention(clusters: Clusters) -> None:
     for node in graph.nodes:
         if _is_dot(clusters, node):
             found = attention_of(graph, node)
-            if found is not None and _is_closed(clusters, found, found.members[-1:]):
+            if found is not None and _is_wanted(clusters, found, found.members[-1:]):
                 _form(clusters, found, found.members[-1:])
 
 
@@ -57,10 +59,29 @@ def _is_dot(clusters: Clusters, node: Node) -> bool:
     return node.role == DOT and node.name == "dot" and clusters.containing[node.index][0].kind == "dot"
 
 
-def _is_closed(clusters: Clusters, found: Attention, outputs: Collection[int], others: Iterable[int] = ()) -> bool:
-    """Are all values but the outputs used in it, or in the others, only?"""
+def _is_wanted(clusters: Clusters, found: Attention, outputs: Collection[int], others: Iterable[int] = ()) -> bool:
+    """Are all values but the outputs used in it, or in the others, only? And has the backend a kernel that pays?"""
     inside = {*found.members, *others}
-    return all(inside.issuperset(clusters.users[member]) for member in found.members if member not in outputs)
+    return _is_within(clusters, found) and all(
+        inside.issuperset(clusters.users[member]) for member in found.members if member not in outputs
+    )
+
+
+def _is_within(clusters: Clusters, found: Attention) -> bool:
+    """Is it within the backend's limits?"""
+    limits, graph = clusters.policy.attention, clusters.graph
+    first, second = graph.nodes[found.first], graph.nodes[found.second]
+    queries = max((int(first.shape[label]) for label in found.rows), default=1)
+    keys = math.prod(int(first.shape[label]) for label in found.keys)
+    columns = int(second.elements) * keys // int(first.elements)
+    operands = [*first.op.operands, *second.op.operands]
+    return (
+        queries >= limits.queries
+        and keys >= limits.keys
+        and (limits.columns is None or columns <= limits.columns)
+        and all(byte_size(element_type(value)) * 8 >= limits.bits for value in operands)
+        and not (limits.flat and len(found.keys) != 1)
+    )
 
 
 def _form(clusters: Clusters, found: Attention, outputs: list[int]) -> None:
@@ -143,7 +164,7 @@ class _Forming:
                 continue
             outputs = [each for each in (found.maximum, found.total, found.output) if each >= 0]
             others = (*self.scores.axes, *(each.node for each in self.scores.sums))
-            if _is_closed(self.clusters, found, outputs, others):
+            if _is_wanted(self.clusters, found, outputs, others):
                 self.forward, self.written = found, [*outputs, found.second]
                 _form(self.clusters, found, outputs)
                 return

@@ -124,3 +124,25 @@ func.func @windows(%q: tensor<2x50x3xf32>, %k: tensor<2x70x3xf32>, %v: tensor<2x
   %13 = "hlo.dot"(%12, %v) {lhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contract = array<i64: 1>} : (tensor<2x50x70xf32>, tensor<2x70x3xf32>) -> tensor<2x50x3xf32>
   return %13 : tensor<2x50x3xf32>
 }
+
+// -----
+
+// Queries that fill vectors, and keys that fill tiles of registers: one kernel on the CPU, too.
+// CHECK-LABEL: func.func @tiles
+// CHECK: hlo.fusion = "attention"
+// CPU-LABEL: func.func @tiles
+// CPU: hlo.fusion = "attention"
+func.func @tiles(%q: tensor<32x4xf32>, %k: tensor<32x4xf32>, %v: tensor<32x3xf32>) -> tensor<32x3xf32> {
+  %lowest = "hlo.constant"() {value = dense<0xFF800000> : tensor<f32>} : () -> tensor<f32>
+  %zero = "hlo.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "hlo.dot"(%q, %k) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 1>} : (tensor<32x4xf32>, tensor<32x4xf32>) -> tensor<32x32xf32>
+  %1 = "hlo.reduce"(%0, %lowest) {dimensions = array<i64: 1>, kind = "maximum"} : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+  %2 = "hlo.broadcast"(%1) {dimensions = array<i64: 0>} : (tensor<32xf32>) -> tensor<32x32xf32>
+  %3 = "hlo.subtract"(%0, %2) : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %4 = "hlo.exponential"(%3) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  %5 = "hlo.reduce"(%4, %zero) {dimensions = array<i64: 1>, kind = "add"} : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+  %6 = "hlo.broadcast"(%5) {dimensions = array<i64: 0>} : (tensor<32xf32>) -> tensor<32x32xf32>
+  %7 = "hlo.divide"(%4, %6) : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %8 = "hlo.dot"(%7, %v) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<32x32xf32>, tensor<32x3xf32>) -> tensor<32x3xf32>
+  return %8 : tensor<32x3xf32>
+}

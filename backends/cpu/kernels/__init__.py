@@ -16,7 +16,7 @@ from stablehlo_py.mlir import ir
 #: What there is a template for, and its file. The other files are parts of these.
 KINDS = {
     kind: kind
-    for kind in """cholesky column convolution custom_call dot exchange fft in_place_update loop
+    for kind in """attention cholesky column convolution custom_call dot exchange fft in_place_update loop
     random_state reduce_general reduce_window rng_bit_generator row scatter select_and_scatter sort sparse_product
     straight_line top_k triangular_solve tridiagonal_perturbed""".split()
 } | {

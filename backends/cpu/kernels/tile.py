@@ -77,17 +77,26 @@ def fits(space: Space, lanes: int) -> IntLike:
     return (1 - less(rows, lanes)) * (1 - less(columns, lanes))
 
 
-class _TileElemental(Elemental):
+class TileElemental(Elemental):
     """Reads that are contiguous along the tile's rows come from transposed tiles.
 
-    `row`: the tile's first row; `inside`: the row within the tile, a loop variable or a Python int.
+    `row`: the tile's first row; `inside`: the row within the tile, a loop variable or a Python int; `there`: the first
+    lanes, which the predicate `mask` stands for where these are not all.
     """
 
     def __init__(
-        self, f: Function, fusion: Fusion, target: CpuTarget, lanes: int, row: Variable | int, inside: Variable | int
+        self,
+        f: Function,
+        fusion: Fusion,
+        target: CpuTarget,
+        lanes: int,
+        row: Variable | int,
+        inside: Variable | int,
+        there: int | None = None,
+        mask: Value | None = None,
     ) -> None:
         super().__init__(f, fusion, target, lanes)
-        self.row, self.inside = row, inside
+        self.row, self.inside, self.there, self.mask = row, inside, there or lanes, mask
 
     def row_index(self) -> Affine:
         """The row of the result in terms of the tile's."""
@@ -101,7 +110,7 @@ class _TileElemental(Elemental):
         return super().read(of, base, place, source)
 
     def _is_transposed(self, of: Element, offset: Affine) -> bool:
-        if offset.vector is not None or self.predicate is not None or of.is_complex:
+        if offset.vector is not None or self.predicate is not self.mask or of.is_complex:
             return False
         if is_known(offset.lane) and abs(offset.lane) < 2:
             return False
@@ -131,12 +140,12 @@ class _TileElemental(Elemental):
         type_ = VectorType(lanes, of.storage)
         pointer, rest = address(f, base, start, of.storage)
         if is_known(stride):
-            rows = [f.load(type_, pointer, rest + stride * lane) for lane in range(lanes)]
+            rows = [f.load(type_, pointer, rest + stride * min(lane, self.there - 1)) for lane in range(lanes)]
         else:
             rows = []
-            for _ in range(lanes):
+            for lane in range(lanes):
                 rows.append(f.load(type_, pointer, rest))
-                pointer = f.gep(pointer, stride, of.storage)
+                pointer = f.gep(pointer, stride, of.storage) if lane + 1 < self.there else pointer
         columns = transposed(f, rows)
         if isinstance(self.inside, int):
             return columns
@@ -166,7 +175,7 @@ def emit(
 
         def line(inside: Index) -> None:
             at = Variable(inside, 0, lanes - 1) if isinstance(inside, Value) else int(inside)
-            e = _TileElemental(f, fusion, target, lanes, row, at)
+            e = TileElemental(f, fusion, target, lanes, row, at)
             indices = list(outer)
             indices.insert(row_loop, e.row_index())
             place = delinearized(space.sizes, [*indices, column])

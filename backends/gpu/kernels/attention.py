@@ -22,11 +22,11 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from stablehlo_py.backends.common.band import Band
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels.attention_band import scored, skipping
 from stablehlo_py.backends.gpu.kernels.attention_matrix import MatrixAttention, suits
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
-from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import Candidate, GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.staging import DEPTH, SIDE, Staging
 from stablehlo_py.backends.gpu.target import GpuTarget

@@ -13,9 +13,9 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 
+from stablehlo_py.backends.common.band import Band
 from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.backends.gpu.kernels.attention_program import Masked, Program
-from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import kernel_function
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.kernels.magnitudes import BLOCK, Magnitudes

@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
+from stablehlo_py.backends.common.band import Band
 from stablehlo_py.backends.gpu.kernels.attention_band import scored, skipping
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
-from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import FOUR, PIECE_BITS, Operand, Product
 from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup, takes_sums

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import split
 from stablehlo_py.backends.gpu.kernels.base import kernel_function
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
@@ -182,12 +183,6 @@ class Piece:
         type_ = VectorType(self.words, I32) if self.words > 1 else I32
         found = f.load(type_, self.base, self.start, align=4 * self.words)
         return found if self.exists is None else f.select(self.exists, found, f.const(0, type_))
-
-
-def split(f: Function, number: Affine, sizes: Mapping[int, int], lanes: int = 1) -> dict[int, Affine]:
-    """The indices of some dimensions from their flat one."""
-    count = math.prod(sizes.values())
-    return dict(zip(sizes, delinearize(f, ((count, number),), list(sizes.values()), lanes), strict=True))
 
 
 class Product(ABC):

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stablehlo_py.backends.common.band import Band
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
 from stablehlo_py.backends.gpu.kernels.scores_band import Skipping, skipping

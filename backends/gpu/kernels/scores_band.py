@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
+from stablehlo_py.backends.common.band import Band
 from stablehlo_py.backends.common.reduction import Reduction
-from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import kernel_function
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.kernels.magnitudes import BLOCK, MOST_PARTS, Magnitudes

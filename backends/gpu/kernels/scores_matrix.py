@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from stablehlo_py.backends.gpu.kernels.band import Band
+from stablehlo_py.backends.common.band import Band
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
 from stablehlo_py.backends.gpu.kernels.scores_band import skipping

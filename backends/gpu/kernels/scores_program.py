@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+from stablehlo_py.backends.common.band import Sides
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import split
 from stablehlo_py.backends.common.reduction import Reduction, finish
-from stablehlo_py.backends.gpu.kernels.band import Sides
-from stablehlo_py.backends.gpu.kernels.product import DotProduct, Side, split
+from stablehlo_py.backends.gpu.kernels.product import DotProduct, Side
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, Index, Value

@@ -15,9 +15,9 @@ import pytest
 from masked_attention import MASKS, masked, with_gradients
 
 import stablehlo_py as shlo
+from stablehlo_py.backends.common.band import Band
 from stablehlo_py.backends.gpu.backend import OpenClBackend
 from stablehlo_py.backends.gpu.kernels import scores_band
-from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.scores_band import Skipping
 from stablehlo_py.backends.gpu.target import OPENCL
 from stablehlo_py.codegen.builder import Index

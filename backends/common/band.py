@@ -68,8 +68,9 @@ class Band:
                 total = f.iadd(total, f.imul(self.spans[label][(factor > 0) == largest], factor))
         return total
 
-    def range(self) -> tuple[Index, Index]:
-        """The tiles outside of which no place sees another: the first key of the first one, the end of the last one."""
+    def range(self, grain: int | None = None) -> tuple[Index, Index]:
+        """The tiles outside of which no place sees another: the first key of the first one, the end of the last one, of
+        which so many keys are there (None: all)."""
         f, sides = self.f, self.sides
         low: Index = 0
         high: Index = sides.count // sides.each
@@ -84,8 +85,9 @@ class Band:
                 high = f.select(f.cmp("slt", f.index(end), f.const(0)), f.const(0), f.index(high))
         low, high = f.imul(f.imax(low, 0), sides.each), f.imul(f.imax(high, 0), sides.each)
         first = f.idiv(f.imin(low, sides.count - 1), self.tile)
-        end = f.idiv(f.iadd(high, self.tile - 1), self.tile)
-        return f.imul(first, self.tile), f.imul(end, self.tile)
+        grain = grain or self.tile
+        end = f.idiv(f.iadd(high, grain - 1), grain)
+        return f.imul(first, self.tile), f.imul(end, grain)
 
     def is_full(self, begin: Index) -> Value:
         """Whether all queries see all keys of a tile, and the tile has no place behind the last key."""
