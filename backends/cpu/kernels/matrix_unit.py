@@ -49,10 +49,10 @@ TILE = SIDE * ROW_BYTES // 4  # numbers of 32 bits
 PANEL = STRIP = 2 * SIDE
 BLOCK_BYTES = 1 << 20  # of A, which all panels of B meet while it is in the L2 cache
 CHUNK = 16  # steps of a panel, which stay in the L1 cache
-MOST_STREAMED = 2 * STRIP  # rows of A
+MOST_STREAMED = 2 * STRIP  # rows of A; of bf16, which take less to pack, twice as many
 MOST_FOLDED = 256  # rows of a line
 LEAST_FOLDED = 1.1  # times the rows of whole tiles that a line takes by itself
-STREAMED_ROWS = 64  # of B, that are read at once
+STREAMED_ROWS = 64  # of B, that are read at once; more where rows of A are many, whose sums pass by for each chunk
 LEAST = 1 << 14  # products of a contraction that are worth packing
 LEAST_SHORT = 1 << 19  # with rows that fill no tile
 FULL = 0.5  # of each step, at least, so much has to be no padding
@@ -123,13 +123,13 @@ def fitting_unit(contraction: Contraction, arithmetic: Arithmetic, target: CpuTa
     if unit is None or not contraction.is_known:
         return None
     m, n, inner = _rows(contraction), int(contraction.n.size), int(_inner(contraction).size)
-    least = 2 if _streams_b(contraction) else SIDE
+    least = 2 if _streams_b(contraction, unit) else SIDE
     wide = m >= least and n >= SIDE and m * n * int(contraction.depth) >= (LEAST if m >= SIDE else LEAST_SHORT)
     return unit if wide and inner >= FULL * -(-inner // unit.depth) * unit.depth else None
 
 
-def _streams_b(contraction: Contraction) -> bool:
-    return _rows(contraction) <= MOST_STREAMED and contraction.n.b == 1
+def _streams_b(contraction: Contraction, unit: Unit) -> bool:
+    return _rows(contraction) * unit.group <= MOST_STREAMED * 4 and contraction.n.b == 1
 
 
 def _inner(contraction: Contraction) -> Axis:
@@ -189,7 +189,7 @@ class UnitProduct:
     @property
     def streams_b(self) -> bool:
         """Whether rows of A are so few that reading B is all the work: it is packed as it comes along."""
-        return _streams_b(self.contraction)
+        return _streams_b(self.contraction, self.unit)
 
     @property
     def panels(self) -> int:
@@ -267,7 +267,8 @@ class UnitProduct:
     def chunk(self) -> int:
         """Steps of a chunk: even shares."""
         if self.streams_b:
-            return min(self.steps, STREAMED_ROWS // self.unit.depth)
+            rows = STREAMED_ROWS if self.m <= MOST_STREAMED else 4 * STREAMED_ROWS
+            return min(self.steps, rows // self.unit.depth)
         return -(-self.steps // -(-self.steps // CHUNK))
 
     @property

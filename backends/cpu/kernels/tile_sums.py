@@ -22,13 +22,13 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import (
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
-from stablehlo_py.codegen.builder import I8, I32, Function, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value, VectorType
 from stablehlo_py.codegen.index import Affine, add, affine_of, linearize, scalar
 from stablehlo_py.dialect.symint import IntLike
 
 LOAD, STORE = "llvm.x86.tileloadd64", "llvm.x86.tilestored64"
 STREAM = "llvm.x86.tileloaddt164"  # loads a tile past the L1 cache
-GROUP = 64  # panels that a chunk meets: columns of bf16 that fill a page of memory
+GROUP_BYTES = 1 << 19  # of sums, a quarter of the L2 cache, in the panels that a chunk meets
 
 
 def emit_unit_product(f: Function, product: UnitProduct) -> None:
@@ -58,6 +58,7 @@ def _by_rows_of_b(f: Function, product: UnitProduct) -> None:
     """Chunk by chunk: each meets a group of panels, so that rows of B are read in long runs. A chunk of a panel is
     packed just before its products."""
     sizes, panels = [axis.size for axis in product.outer], product.panels
+    together = GROUP_BYTES // (4 * STRIP * PANEL * product.strips)
 
     def place(number: Index, low: Index, high: Index) -> None:
         digits = unravel(f, number, sizes)
@@ -71,11 +72,11 @@ def _by_rows_of_b(f: Function, product: UnitProduct) -> None:
 
                     each_panel(f, at, product.n, PANEL, one)
 
-                f.loop(start, f.imin(f.iadd(start, GROUP), high), 1, panel)
+                f.loop(start, f.imin(f.iadd(start, together), high), 1, panel)
 
             f.loop(0, product.chunks, 1, chunk)
 
-        f.loop(low, high, GROUP, group)
+        f.loop(low, high, together, group)
 
     def part(number: Index) -> None:
         first = f.imul(number, panels)
@@ -110,8 +111,22 @@ class _Panel:
         self.share = -(-2 * SIDE // product.block)  # cache lines of the next panel that a step of a strip prefetches
         self.first = f.imul(block, product.block)  # strip
         self.a = self._base("a", product.room_a, outer)
+        self.streams_a = self._streams_a()
         assert product.sums is not None and product.room_b is not None
         self.sums = product.sums.at(f, [number], [product.strips * STRIP * PANEL])
+
+    def _streams_a(self) -> bool | Value:
+        """Whether A is loaded past the L1 cache: a panel has that, and every line of A is in one row of one tile."""
+        f, product = self.f, self.product
+        if product.streams_b or product.block == 1:
+            return False
+        if product.room_a:
+            return True
+        axes, size = [product.contraction.m, *product.outer, *product.others], product.unit.scalar.bits // 8
+        if any(axis.a * size % ROW_BYTES for axis in axes):
+            return False
+        place = f.cast("ptrtoint", product.contraction.a.at(f), I64)
+        return f.cmp("eq", f.binary("and", place, f.const(ROW_BYTES - 1)), f.const(0))
 
     def _base(self, side: str, room: Operand | None, outer: Sequence[Index]) -> Value:
         """Where an operand begins at the place of the outer axes: where it lies, or was packed."""
@@ -342,12 +357,14 @@ class _Strip:
         f, panel = self.f, self.panel
         multiply = partial(f.target_effect, self.product.unit.instruction)
         product = self.product
-        load_a, load_b = (LOAD, STREAM) if product.block == 1 and not product.streams_b else (STREAM, LOAD)
+        load_b = STREAM if product.block == 1 and not product.streams_b else LOAD
         b = f.gep(chunk.b, f.imul(step, 2 * TILE), I32)
         for line in range(0 if product.streams_b else panel.share):
             f.prefetch(ahead, f.iadd(f.imul(step, 2 * TILE), line * SIDE), I32, locality=2)
         for r in range(self.row_tiles):
-            f.target_effect(load_a, self._tile(4 + r), f.gep(a, r * second, scalar_a), f.const(stride))
+            tile = self._tile(4 + r), f.gep(a, r * second, scalar_a), f.const(stride)
+            ways = [partial(f.target_effect, instruction, *tile) for instruction in (STREAM, LOAD)]
+            _when(f, panel.streams_a, *ways)
             if r == 1:
                 lines(step)
             for c in range(panel.column_tiles):
