@@ -138,15 +138,24 @@ def _kernels(
 ) -> tuple[list[Unit], dict[str, Kernel]]:
     kernels: dict[str, Kernel] = {}
     units: list[Unit] = []
+
+    def add(*added: Unit) -> None:
+        for unit in added:
+            units.append(unit)
+            if compiler:
+                compiler.add(unit)
+
+    common: set[str] = set()
+    target = replace(target, shares_functions=True)
     for name, kernel in kernels_of(module, lambda function: emit_kernel(function, target, sizes), "CPU"):
         kernels[name] = kernel
         if not kernel.functions:  # nothing to do, as in a scatter of nothing
             continue
         # A kernel's functions travel together: phases may call helpers of the same kernel.
         text = "\n".join((*kernel.functions.values(), *kernel.tables.values()))
-        units.append(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items())))
-        if compiler:
-            compiler.add(units[-1])
+        add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items())))
+        add(*(Unit((symbol,), text) for symbol, text in kernel.common.items() if symbol not in common))
+        common.update(kernel.common)
     return units, kernels
 
 

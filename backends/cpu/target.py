@@ -33,6 +33,7 @@ class CpuTarget(TargetDescription):
         l1, l2: data cache sizes in bytes that blocking aims at.
         byte_products: which instructions add the products of four neighbouring bytes to a lane of 32 bits: "dotprod":
             those of bytes that are both signed or both unsigned; "i8mm": all; "": none.
+        shares_functions: kernels may call functions that others of the program call, too.
         scalable: vectors of this width are the first lanes of those of SVE, which are as wide or wider.
     """
 
@@ -40,6 +41,7 @@ class CpuTarget(TargetDescription):
     l2: int = 1 << 20
     byte_products: str = ""
     scalable: bool = False
+    shares_functions: bool = False
 
     def emitter(self) -> Emitter:
         """What writes one function for this CPU."""

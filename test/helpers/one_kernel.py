@@ -144,7 +144,8 @@ class LoadedKernel:
         self._api = api = capi()
         self._context = ir.Context()
         self._context.enable_multithreading(False)
-        texts = (kernel.externals, kernel.functions, kernel.tables)
+        elsewhere = {name: text for name, text in kernel.externals.items() if name not in kernel.common}
+        texts = (elsewhere, kernel.functions, kernel.common, kernel.tables)
         text = "\n".join(itertools.chain.from_iterable(each.values() for each in texts)).encode()
         self._module = api.module_parse(api.handle(self._context), api.string(text))
         if not self._module:

@@ -40,6 +40,9 @@ class Kernel:
     One that `loops` finds there the address of the block that may end it (interrupt.py), and leaves null, or, when it
     was ended, the address. Again the program returns at once.
 
+    `common` are functions that kernels of a program have in common: each is called by its symbol, and `externals`
+    declares it. Only where the target `shares_functions`.
+
     `checks` are what dynamic sizes must hold to beyond what the module's own checks say.
     """
 
@@ -49,6 +52,7 @@ class Kernel:
     private_bytes: IntLike = 0
     externals: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
+    common: Mapping[str, str] = field(default_factory=dict)
     communicates: str | None = None
     may_fail: bool = False
     loops: bool = False
@@ -66,6 +70,7 @@ class Kernel:
         shared_bytes: IntLike = 0,
         private_bytes: IntLike = 0,
         tables: Mapping[str, str] | None = None,
+        common: Mapping[str, str] | None = None,
         communicates: str | None = None,
     ) -> Kernel:
         """Of finished functions, in the order of their phases."""
@@ -73,7 +78,7 @@ class Kernel:
         externals = {name: text for function in functions for name, text in function.externals.items()}
         texts = {function.name: function.text() for function in functions}
         phases = tuple(phase for _, phase in parts)
-        return cls(texts, phases, shared_bytes, private_bytes, externals, tables or {}, communicates)
+        return cls(texts, phases, shared_bytes, private_bytes, externals, tables or {}, common or {}, communicates)
 
 
 Part: TypeAlias = tuple[Function, Phase]

@@ -16,7 +16,8 @@ from dataclasses import replace
 from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, contract, emit_tile
+from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, emit_tile
+from stablehlo_py.backends.cpu.kernels.register_tile import contract
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Split, each_panel, row_axis
 from stablehlo_py.backends.cpu.target import CpuTarget

@@ -51,6 +51,7 @@ class ElementalEpilogue:
         after = list(fusion.ops)[list(fusion.ops).index(root) + 1 :]
         flops = [flops_per_element(record_of(op.operation.name)) for op in after]
         self.inline = sum(map(bool, flops)) <= CHEAP_OPS and max(flops, default=0) <= 1
+        self.reads_results = bool(fusion.aliased)
         self._elementals: dict[tuple[int, int], Elemental] = {}
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:

@@ -27,8 +27,10 @@ from typing import Protocol
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.packing import emit_panel
+from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, contract
+from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
-from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split, dense_steps, each_panel
+from stablehlo_py.backends.cpu.kernels.tiling import OverlappingTiles, Problem, Split, dense_steps, each_panel
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
 from stablehlo_py.codegen.types import interleave, widen_mask
@@ -46,6 +48,10 @@ class Epilogue(Protocol):
     def inline(self) -> bool:
         """Cheap enough to be repeated for every vector of a tile."""
 
+    @property
+    def reads_results(self) -> bool:
+        """Whether it reads memory that it stores to, so that no element may be given to it twice."""
+
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
         """Consume neighbouring elements of the result; place has one index per outer axis, then m, then n (with its
         lanes)."""
@@ -58,6 +64,7 @@ class StoreTo:
     operand: Operand
     axes: tuple[Axis, ...]
     inline: bool = True
+    reads_results: bool = False
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
         at = linearize(f, place, [axis.c for axis in self.axes])
@@ -114,10 +121,12 @@ class Rooms:
 
 
 class Gemm:
-    """Emits the compute phase."""
+    """Emits the compute phase. `shared`: which tiles it calls; None: they are part of it."""
 
-    def __init__(self, problem: Problem, epilogue: Epilogue, rooms: Rooms) -> None:
-        self.problem, self.epilogue, self.rooms = problem, epilogue, rooms
+    def __init__(
+        self, problem: Problem, epilogue: Epilogue, rooms: Rooms, shared: set[SharedTile] | None = None
+    ) -> None:
+        self.problem, self.epilogue, self.rooms, self.shared = problem, epilogue, rooms, shared
         self.contraction, self.plan, self.arithmetic = problem.contraction, problem.plan, problem.arithmetic
         self.vector = vector(self.plan.lanes, self.arithmetic.accumulator)
         self.step, self.panel, self.width = problem.step, problem.panel, problem.width
@@ -214,20 +223,65 @@ class Gemm:
             self._by_chunks(f, strip, first, last)
             return
         a, b = self._addresses(f, strip, 0, None)
+        if self.shared is not None:
+
+            def finish(row: Index, sums: list[Value]) -> None:
+                self._finish(f, strip, affine_of(row, self.contraction.m.size - 1), sums)
+
+            self._by_calls(f, strip, _Steps(a, b, [axis.size for axis in self.contraction.k]), first, last, finish)
+            return
 
         def tile(row: Index, m: Affine, height: int, skip: Index | None) -> None:
             sums = [f.const(0, self.vector)] * (height * self.arithmetic.parts * vectors)
             packed_row = f.iadd(row, skip or 0) if self.rooms.a else row
             sums = self._products(f, strip, _Steps(a, b, self._depths(f, strip.places)), packed_row, height, sums)
-            self._finish(f, strip, m, sums, skip)
+            stores_twice = self.epilogue.inline and isinstance(self.plan.rows, OverlappingTiles)
+            self._finish(f, strip, m, sums, None if stores_twice else skip)
 
         self.plan.rows.emit(f, first, last, tile)
+
+    def _by_calls(
+        self,
+        f: Function,
+        strip: _Strip,
+        steps: _Steps,
+        first: Index,
+        last: Index,
+        each: Callable[[Index, list[Value]], None],
+    ) -> None:
+        """`each(row, its sums of these steps)` for all row tiles of a block: sums go through a buffer in the L1
+        cache."""
+        rows, lanes = self.plan.rows, self.plan.lanes
+        assert isinstance(rows, Split)
+        buffer = f.alloca(rows.height * strip.vectors * lanes, self.arithmetic.accumulator)
+
+        def tile(number: Index) -> None:
+            row, height = rows.begin(f, number), f.index(rows.base)
+            if rows.extra:
+                is_tall = f.cmp("slt", f.index(number), f.const(rows.extra))
+                height = f.index(f.iadd(rows.base, f.cast("zext", is_tall, I64)))
+                f.if_(
+                    is_tall,
+                    lambda: self._call_tile(f, strip, steps, row, rows.height, buffer),
+                    lambda: self._call_tile(f, strip, steps, row, rows.base, buffer),
+                )
+            else:
+                self._call_tile(f, strip, steps, row, rows.base, buffer)
+
+            def one(line: Index) -> None:
+                offset = f.imul(line, strip.vectors * lanes)
+                sums = [f.load(self.vector, buffer, f.iadd(offset, v * lanes)) for v in range(strip.vectors)]
+                each(f.iadd(row, line), sums)
+
+            f.loop(0, height, 1, one, nonempty=True)
+
+        f.loop(first, last, 1, tile)
 
     def _by_chunks(self, f: Function, strip: _Strip, first: Index, last: Index) -> None:
         """All row tiles against one chunk of the panel, then against the next; sums add up in the buffer."""
         rows, parts, lanes = self.plan.rows, self.arithmetic.parts, self.plan.lanes
-        assert isinstance(rows, Split) and self.rooms.sums is not None and parts == 1
-        begin, end = (f.iadd(f.imul(tile, rows.base), f.imin(tile, rows.extra)) for tile in (first, last))
+        assert not isinstance(rows, TallTiles) and self.rooms.sums is not None and parts == 1
+        begin, end = (rows.begin(f, tile) for tile in (first, last))
         buffer = self.rooms.sums.at(f)
         width = strip.vectors * lanes
         zero = f.const(0, self.vector)
@@ -243,16 +297,27 @@ class Gemm:
             sizes: list[Index] = [steps, *(axis.size for axis in self.contraction.k[1:])]
             contracted = _Steps(*self._addresses(f, strip, start, steps), sizes, start)
 
-            def tile(row: Index, m: Affine, height: int, _: Index | None) -> None:
-                sums = self._products(f, strip, contracted, row, height, [zero] * (height * strip.vectors))
-                places = [at(f.iadd(row, line), v) for line in range(height) for v in range(strip.vectors)]
+            def tile(row: Index, m: Affine, height: int, skip: Index | None) -> None:
+                own = f.iadd(row, skip or 0)
+                packed_row = own if self.rooms.a else row
+                sums = self._products(f, strip, contracted, packed_row, height, [zero] * (height * strip.vectors))
+                places = [at(f.iadd(own, line), v) for line in range(height) for v in range(strip.vectors)]
                 for place, value in zip(places, sums, strict=True):
                     f.store(self.arithmetic.add(f, f.load(self.vector, buffer, place), value), buffer, place)
 
-            rows.emit(f, first, last, tile)
+            def add(row: Index, sums: list[Value]) -> None:
+                for v, value in enumerate(sums):
+                    place = at(row, v)
+                    f.store(self.arithmetic.add(f, f.load(self.vector, buffer, place), value), buffer, place)
+
+            if self.shared is not None:
+                self._by_calls(f, strip, contracted, first, last, add)
+            else:
+                rows.emit(f, first, last, tile)
 
         def finish(row: Index) -> None:
-            sums = [f.load(self.vector, buffer, at(row, v)) for v in range(strip.vectors)]
+            own = rows.place_of(f, row)
+            sums = [f.load(self.vector, buffer, at(own, v)) for v in range(strip.vectors)]
             self._finish(f, strip, affine_of(row, rows.size - 1), sums)
 
         steps, rest = self.plan.chunk, self.contraction.k[0].size % self.plan.chunk
@@ -261,7 +326,7 @@ class Gemm:
         f.loop(0, whole, steps, lambda start: chunk(start, steps))
         if rest:
             chunk(whole, rest)
-        f.loop(begin, end, 1, finish)
+        f.loop(begin, f.imin(end, rows.size), 1, finish)
 
     def _addresses(self, f: Function, strip: _Strip, start: Index, steps: IntLike | None) -> tuple[Value, Value]:
         """Where A and the strip's panel of B begin, at step `start` of the slowest contracted axis. A panel that only
@@ -305,47 +370,59 @@ class Gemm:
 
     # --- the register tile -------------------------------------------------------------------------------------------
 
-    def _products(
-        self, f: Function, strip: _Strip, steps: _Steps, row: Index, height: int, sums: Sequence[Value]
-    ) -> list[Value]:
-        """`sums` of a tile, and the products of some steps of the contracted axes. `row` is the tile's first, in a
-        packed A the first that no other tile has."""
-        contraction, parts, vectors, tail = self.contraction, self.arithmetic.parts, strip.vectors, strip.tail
-        a = steps.a
+    def _sides(self, f: Function, strip: _Strip, steps: _Steps, row: Index, height: int) -> tuple[Side, Index, Side]:
+        """Of a tile: A and B, where it begins in them, and the steps of the contracted axes there; between them the
+        stride of A's rows. `row` is the tile's first, in a packed A the first that no other tile has."""
+        contraction, parts = self.contraction, self.arithmetic.parts
         if self.rooms.a:
-            operand_a = self.rooms.a
             row_stride: IntLike = parts
             steps_a = dense_steps(contraction.k, height * parts)
             offset = f.iadd(f.imul(row, contraction.depth * parts), f.imul(steps.start, steps_a[0]))
-            a = f.gep(a, offset, operand_a.element.storage)
         else:
-            operand_a = contraction.a
-            a = f.gep(a, f.imul(row, contraction.m.a), operand_a.element.storage)
             row_stride, steps_a = contraction.m.a, [axis.a for axis in contraction.k]
-        operand_b, width = self.rooms.b or self.rooms.panel or contraction.b, self.width
-        steps_b = dense_steps(contraction.k, width) if self.is_b_packed else [axis.b for axis in contraction.k]
-        masks = [None if self.is_b_packed else self._mask(f, tail, v, vectors, parts) for v in range(vectors)]
+            offset = f.imul(row, row_stride)
+        operand_a, operand_b = self.rooms.a or contraction.a, self.rooms.b or self.rooms.panel or contraction.b
+        a = f.gep(steps.a, offset, operand_a.element.storage)
+        steps_b = dense_steps(contraction.k, self.width) if self.is_b_packed else [axis.b for axis in contraction.k]
+        return (a, steps_a, operand_a), row_stride, (steps.b, steps_b, operand_b)
 
-        def products(a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
-            if self.plan.prefetch and operand_b is contraction.b:
-                for cache_line in range(0, width * operand_b.element.storage.bits // 8, 64):
-                    f.prefetch(
-                        b_at, width + cache_line * 8 // operand_b.element.storage.bits, operand_b.element.storage
-                    )
-            lanes = self.plan.lanes
-            columns = [self.arithmetic.load(f, operand_b, b_at, v * lanes, lanes, masks[v]) for v in range(vectors)]
-            result = list(sums)
-            for line in range(height * parts):
-                offset = line // parts * row_stride + line % parts
-                one = f.splat(self.arithmetic.load(f, operand_a, a_at, offset, 1), lanes)
-                for v in range(vectors):
-                    position = line * vectors + v
-                    result[position] = self.arithmetic.multiply_add(f, one, columns[v], result[position])
-            return result
+    @property
+    def _prefetched(self) -> int:
+        return self.width if self.plan.prefetch and not self.is_b_packed else 0
 
-        unroll = is_known(contraction.depth) and contraction.depth * len(sums) <= UNROLLED_PRODUCTS
+    def _products(
+        self, f: Function, strip: _Strip, steps: _Steps, row: Index, height: int, sums: Sequence[Value]
+    ) -> list[Value]:
+        """`sums` of a tile, and the products of some steps of the contracted axes. `row`: as of `_sides`."""
+        parts, vectors = self.arithmetic.parts, strip.vectors
+        a, row_stride, b = self._sides(f, strip, steps, row, height)
+        masks = [None if self.is_b_packed else self._mask(f, strip.tail, v, vectors, parts) for v in range(vectors)]
+        tile = RegisterTile(
+            self.arithmetic, a[2], b[2], height, vectors, self.plan.lanes, row_stride, self._prefetched, masks
+        )
+        depth = self.contraction.depth
+        unroll = is_known(depth) and depth * len(sums) <= UNROLLED_PRODUCTS
         unroll = unroll and all(isinstance(size, int) for size in steps.sizes)
-        return contract(f, steps.sizes, (a, steps_a, operand_a), (steps.b, steps_b, operand_b), sums, products, unroll)
+        return contract(f, steps.sizes, a, b, sums, partial(tile.products, f), unroll=unroll)
+
+    def _call_tile(self, f: Function, strip: _Strip, steps: _Steps, row: Index, height: int, sums: Value) -> None:
+        """The products of a tile as a call; the sums go to memory."""
+        assert self.shared is not None
+        a, row_stride, b = self._sides(f, strip, steps, row, height)
+        tile = SharedTile(
+            height,
+            strip.vectors,
+            self.plan.lanes,
+            a[2].element.name,
+            b[2].element.name,
+            self.arithmetic.element.name,
+            self.arithmetic.boolean,
+            max(2, len(self.contraction.k)),
+            neighbours=row_stride == 1,
+            prefetched=self._prefetched,
+        )
+        self.shared.add(tile)
+        tile.call(f, sums, (a[0], row_stride, a[1]), (b[0], b[1]), steps.sizes)
 
     def _mask(self, f: Function, tail: Index | None, v: int, vectors: int, parts: int) -> Value | None:
         """The valid scalars of vector `v` of a panel, `parts` for each element; None: all."""
@@ -417,7 +494,7 @@ def emit_tile(
             offset = f.iadd(f.imul(row, vectors * lanes), v * lanes)
             emit(affine_of(row, height - 1), v, f.load(type_, buffer, offset))
 
-    f.loop(skip or 0, height, 1, row_loop)
+    f.loop(skip or 0, height, 1, row_loop, nonempty=True)
 
 
 def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> Parts:
@@ -431,34 +508,3 @@ def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> Parts:
     real = f.fsub(pick(by_real, even), pick(by_imaginary, odd))
     imaginary = f.fadd(pick(by_real, odd), pick(by_imaginary, even))
     return real, imaginary
-
-
-Side = tuple[Value, Sequence[IntLike], Operand]
-
-
-def contract(
-    f: Function,
-    sizes: Sequence[Index],
-    a: Side,
-    b: Side,
-    sums: Sequence[Value],
-    products: Callable[[Value, Value, Sequence[Value]], list[Value]],
-    unroll: bool,
-) -> list[Value]:
-    """The nest of loops over contracted axes of these sizes; `products(address of A, address of B, sums)` is its
-    innermost body."""
-    (a_at, steps_a, of_a), (b_at, steps_b, of_b) = a, b
-    if not sizes:
-        return products(a_at, b_at, sums)
-    size, *rest = sizes
-
-    def body(index: Index, *inner: Value) -> list[Value]:
-        at_a = f.gep(a_at, f.imul(index, steps_a[0]), of_a.element.storage)
-        at_b = f.gep(b_at, f.imul(index, steps_b[0]), of_b.element.storage)
-        return contract(f, rest, (at_a, steps_a[1:], of_a), (at_b, steps_b[1:], of_b), inner, products, unroll)
-
-    if unroll and isinstance(size, int):
-        for index in range(size):
-            sums = body(index, *sums)
-        return list(sums)
-    return f.loop(0, size, 1, body, sums)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
-from stablehlo_py.backends.cpu.kernels.tiling import Problem, dense_steps, each_panel
+from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split, dense_steps, each_panel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.dialect.symint import IntLike, is_known
@@ -81,7 +80,7 @@ def emit_pack_a(f: Function, gemm: Problem, number: Value, destination: Operand)
         row = f.iadd(f.imul(tile, height), offset)
         copy(row, row, height)
 
-    if isinstance(rows, TallTiles):
+    if not isinstance(rows, Split):
         row = f.imul(tile, rows.height)
         copy(f.imin(row, f.isub(rows.size, rows.height)), row, rows.height)
     elif not rows.extra:

@@ -16,9 +16,10 @@ from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct, fitting_unit
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
+from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile, shares_tiles
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tile_sums import emit_unit_product
-from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, Problem, make_plan, symbolic_plan
+from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, Problem, make_plan, symbolic_plan, with_one_height
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
@@ -56,6 +57,7 @@ class KernelBuilder:
         self.parts: list[Part] = []
         self.scratch = Scratch("shared")
         self.private = Scratch("private")
+        self.tiles: set[SharedTile] = set()
         self._variant = ""
         self._condition: IntLike = 1
 
@@ -139,9 +141,14 @@ def _emit_gemm(
     builder: KernelBuilder, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, plan: Plan
 ) -> None:
     problem = Problem(contraction, plan, arithmetic)
+    stores_twice = epilogue.inline and not problem.in_chunks
+    shares = builder.target.shares_functions and shares_tiles(problem, from_registers=stores_twice)
+    if not shares and not arithmetic.complex and not (stores_twice and epilogue.reads_results):
+        plan = with_one_height(plan, stores_twice)
+        problem = Problem(contraction, plan, arithmetic)
     sums = builder.private.take(problem.sums_size, arithmetic.element) if problem.in_chunks else None
     rooms = replace(_pack(builder, problem), sums=sums)
-    gemm = Gemm(problem, epilogue, rooms)
+    gemm = Gemm(problem, epilogue, rooms, builder.tiles if shares else None)
     builder.phase("", gemm.iterations, gemm.cost, gemm.emit)
 
 

@@ -15,7 +15,7 @@ from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Op
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles, TileBody
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import Function, Index
+from stablehlo_py.codegen.builder import I64, Function, Index
 from stablehlo_py.codegen.index import affine_of
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, is_known, less, size_hint
@@ -26,6 +26,7 @@ PANEL_VECTORS = 3  # where lanes come with the call: the tile is then high enoug
 FEW_SUMS = 8  # accumulators of a tile, at least: what two multiply-adders have under way
 HALF_VECTOR = 8  # elements of the commonest type
 FULL_ROWS = 12  # a register tile of that many rows does well
+REPEATED_ROWS = 1 / 64  # of all rows, at most, to save the code of a second height of tiles
 SOME_ROWS = 4  # that many are better than a number that a call brings along, which may be one
 CHUNK_DEPTH = 512  # products of an element between two visits to the sums' buffer
 
@@ -46,6 +47,11 @@ class Split:
     def extra(self) -> int:
         return self.size % self.tiles
 
+    @property
+    def height(self) -> int:
+        """Of the highest tiles."""
+        return self.base + bool(self.extra)
+
     def emit(self, f: Function, first: Index, last: Index | None, tile: TileBody) -> None:
         """Call `tile` for tiles first..last (None: all)."""
         last = self.tiles if last is None else last
@@ -60,6 +66,51 @@ class Split:
         if self.extra:
             tiles(self.base + 1, 0, first, f.imin(last, self.extra))
         tiles(self.base, self.extra, f.imax(first, self.extra) if self.extra else first, last)
+
+    def begin(self, f: Function, tile: Index) -> Index:
+        """The first row of a tile."""
+        return f.iadd(f.imul(tile, self.base), f.imin(tile, self.extra))
+
+    def place_of(self, f: Function, row: Index) -> Index:
+        """Where a row is among the places of all tiles."""
+        return row
+
+
+@dataclass(frozen=True)
+class OverlappingTiles:
+    """`size` rows in tiles of one height, so that one code serves them all: the last tile begins early enough to end
+    with the rows, and computes its first rows again. In panels and buffers every tile has a place of its own."""
+
+    size: int
+    height: int
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.size // self.height)
+
+    @property
+    def repeated(self) -> int:
+        """Rows that the last tile shares with the one before it."""
+        return self.tiles * self.height - self.size
+
+    def emit(self, f: Function, first: Index, last: Index | None, tile: TileBody) -> None:
+        """Call `tile` for tiles first..last (None: all)."""
+
+        def one(number: Index) -> None:
+            place = f.imul(number, self.height)
+            row = f.imin(place, self.size - self.height)
+            tile(row, affine_of(row, self.size - self.height), self.height, f.isub(place, row))
+
+        f.loop(first, self.tiles if last is None else last, 1, one)
+
+    def begin(self, f: Function, tile: Index) -> Index:
+        """The first place of a tile."""
+        return f.imul(tile, self.height)
+
+    def place_of(self, f: Function, row: Index) -> Index:
+        """Where a row is among the places of all tiles: in the last tile, after those that it repeats."""
+        is_last = f.cmp("sge", f.index(row), f.const((self.tiles - 1) * self.height))
+        return f.iadd(row, f.imul(f.cast("zext", is_last, I64), self.repeated))
 
 
 @dataclass(frozen=True)
@@ -80,7 +131,7 @@ class Plan:
 
     lanes: int
     vectors: int
-    rows: Split | TallTiles
+    rows: Split | OverlappingTiles | TallTiles
     block: int
     panels_outside: bool
     pack_a: bool
@@ -142,8 +193,7 @@ class Problem:
     @cached_property
     def sums_size(self) -> IntLike:
         """Scalars of the buffer for unfinished sums of a block of rows."""
-        assert isinstance(self.plan.rows, Split)
-        return self.plan.block * (self.plan.rows.base + bool(self.plan.rows.extra)) * self.width
+        return self.plan.block * self.plan.rows.height * self.width
 
     @cached_property
     def panel_size(self) -> IntLike:
@@ -153,9 +203,9 @@ class Problem:
     def packed_size(self, side: str) -> IntLike:
         """Scalars of a packed operand at one place of the outer axes."""
         if side == "a":
-            tall = self.plan.rows
-            rows = tall.tiles * tall.height if isinstance(tall, TallTiles) else self.contraction.m.size
-            return rows * self.contraction.depth * self.arithmetic.parts
+            rows = self.plan.rows
+            places = rows.size if isinstance(rows, Split) else rows.tiles * rows.height
+            return places * self.contraction.depth * self.arithmetic.parts
         return self.panels * self.panel_size
 
     def packed_strides(self, side: str) -> list[IntLike]:
@@ -333,7 +383,7 @@ def symbolic_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuT
     if is_known(m.size):
         return plan
     assert isinstance(plan.rows, Split)
-    tallest = plan.rows.base + bool(plan.rows.extra)
+    tallest = plan.rows.height
     pack_a = plan.pack_a and least >= tallest
     lower = () if pack_a else (4, 2, 1) if least < 4 else (8, 4)
     heights = (tallest, *(height for height in lower if height < tallest))
@@ -375,3 +425,18 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     one_user = block == rows.tiles and _one_place(contraction)
     prefetch = not pack_b and b_bytes > target.l1
     return Plan(lanes, vectors, rows, block, panels_outside, pack_a, pack_b, int(one_user), chunk, prefetch)
+
+
+def with_one_height(plan: Plan, stores_twice: bool) -> Plan:
+    """The plan with tiles of one height, where few rows are computed twice for it. `stores_twice`: an iteration may
+    store the results of a row twice; otherwise somebody leaves out those of repeated rows."""
+    rows = plan.rows
+    if not isinstance(rows, Split) or not rows.extra:
+        return plan
+    one = OverlappingTiles(rows.size, rows.height)
+    if one.tiles != rows.tiles or one.repeated > REPEATED_ROWS * rows.size:
+        return plan
+    # The last tile repeats rows of the one before it: both must be of one iteration, lest two threads store them.
+    if stores_twice and (one.tiles - 1) % plan.block == 0:
+        return plan
+    return replace(plan, rows=one)

@@ -1,0 +1,89 @@
+"""The innermost loops of a product: a tile of sums in registers, to which steps of the contracted axes add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from stablehlo_py.backends.common.contraction import Operand
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.codegen.builder import Function, Index, Value
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """`height` rows of `vectors` vectors.
+
+    Attributes:
+        a, b: how the scalars of the operands are read.
+        row_stride: from a row of A to the next.
+        prefetched: scalars of B's next row that are fetched meanwhile.
+        masks: of each vector of B, the valid scalars; None: all.
+    """
+
+    arithmetic: Arithmetic
+    a: Operand
+    b: Operand
+    height: int
+    vectors: int
+    lanes: int
+    row_stride: Index
+    prefetched: int = 0
+    masks: Sequence[Value | None] = field(default=())
+
+    def products(self, f: Function, a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
+        """`sums`, and the products of one step."""
+        storage = self.b.element.storage
+        for cache_line in range(0, self.prefetched * storage.bits // 8, 64):
+            f.prefetch(b_at, self.prefetched + cache_line * 8 // storage.bits, storage)
+        masks = self.masks or [None] * self.vectors
+        columns = [
+            self.arithmetic.load(f, self.b, b_at, v * self.lanes, self.lanes, masks[v]) for v in range(self.vectors)
+        ]
+        result, parts = list(sums), self.arithmetic.parts
+        for line in range(self.height * parts):
+            if isinstance(self.row_stride, Value):
+                # Row by row, lest there be a register for each multiple of the stride.
+                offset: Index = 0
+                a_at = f.gep(a_at, self.row_stride, self.a.element.storage) if line else a_at
+            else:
+                offset = line // parts * self.row_stride + line % parts
+            one = f.splat(self.arithmetic.load(f, self.a, a_at, offset, 1), self.lanes)
+            for v in range(self.vectors):
+                position = line * self.vectors + v
+                result[position] = self.arithmetic.multiply_add(f, one, columns[v], result[position])
+        return result
+
+
+Side = tuple[Value, Sequence[Index], Operand]
+
+
+def contract(
+    f: Function,
+    sizes: Sequence[Index],
+    a: Side,
+    b: Side,
+    sums: Sequence[Value],
+    products: Callable[[Value, Value, Sequence[Value]], list[Value]],
+    *,
+    unroll: bool = False,
+    nonempty: bool = False,
+) -> list[Value]:
+    """The nest of loops over contracted axes of these sizes; `products(address of A, address of B, sums)` is its
+    innermost body. `nonempty`: no size is 0."""
+    (a_at, steps_a, of_a), (b_at, steps_b, of_b) = a, b
+    if not sizes:
+        return products(a_at, b_at, sums)
+    size, *rest = sizes
+
+    def body(index: Index, *inner: Value) -> list[Value]:
+        at_a = f.gep(a_at, f.imul(index, steps_a[0]), of_a.element.storage)
+        at_b = f.gep(b_at, f.imul(index, steps_b[0]), of_b.element.storage)
+        a, b = (at_a, steps_a[1:], of_a), (at_b, steps_b[1:], of_b)
+        return contract(f, rest, a, b, inner, products, unroll=unroll, nonempty=nonempty)
+
+    if unroll and isinstance(size, int):
+        for index in range(size):
+            sums = body(index, *sums)
+        return list(sums)
+    return f.loop(0, size, 1, body, sums, nonempty=nonempty)

@@ -1,0 +1,108 @@
+"""The sums of a register tile as a function, which all products of a program with such tiles call.
+
+Most of the code of a product is its tiles: two heights of them, for full panels and for the last one. What differs
+between products are sizes and strides, which are arguments here. So a program has each tile once, and a process makes
+its text once. The function stores the sums; epilogues stay in the kernels, as loops over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from stablehlo_py.backends.common.contraction import Operand
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, contract
+from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value, vector
+from stablehlo_py.codegen.types import ELEMENTS
+
+LEAST_DEPTH = 32  # products of a sum, for which a call does not count
+DEEP = 512  # the same where the sums could go from registers to the epilogue
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """What the code of a tile depends on.
+
+    Attributes:
+        height, vectors, lanes: rows of the tile, vectors of a row, scalars of a vector.
+        a, b, sums: the names of the element types of the operands, and of the sums.
+        boolean: sums are or-of-ands.
+        levels: how many contracted axes there may be.
+        neighbours: the rows of A are neighbours, as in a panel; else they are a stride apart, which is an argument.
+        prefetched: scalars of B's next row that are fetched meanwhile.
+    """
+
+    height: int
+    vectors: int
+    lanes: int
+    a: str
+    b: str
+    sums: str
+    boolean: bool
+    levels: int
+    neighbours: bool
+    prefetched: int
+
+    @property
+    def symbol(self) -> str:
+        """The name of its function."""
+        kind = "or" * self.boolean + "n" * self.neighbours
+        numbers = f"{self.height}x{self.vectors}x{self.lanes}_{self.levels}_{self.prefetched}"
+        return "_".join(filter(None, ("shlo_tile", numbers, self.a, self.b, self.sums, kind)))
+
+    def call(
+        self,
+        f: Function,
+        sums: Value,
+        a: tuple[Value, Index, Sequence[Index]],
+        b: tuple[Value, Sequence[Index]],
+        sizes: Sequence[Index],
+    ) -> None:
+        """Store the tile's sums, row by row. Of A: where it begins, the stride of its rows, and those of the contracted
+        axes; of B the first and the last of these. There may be fewer contracted axes than `levels`."""
+        (a_at, row_stride, a_steps), (b_at, b_steps) = a, b
+        missing = self.levels - len(sizes)
+        numbers: list[Index] = [row_stride, *[1] * missing, *sizes]
+        for steps in (a_steps, b_steps):
+            numbers += [*[0] * missing, *steps]
+        f.call(self.symbol, [sums, a_at, b_at, *map(f.index, numbers)], external=True)
+
+
+def shares_tiles(problem: Problem, *, from_registers: bool) -> bool:
+    """Whether a product calls its tiles. `from_registers`: without a call, sums need no memory."""
+    contraction, arithmetic, plan = problem.contraction, problem.arithmetic, problem.plan
+    return (
+        isinstance(plan.rows, Split)
+        and contraction.is_known
+        and not arithmetic.complex
+        and arithmetic.packed == 1
+        and not any(axis.tag for axis in contraction.k)  # whose sizes depend on the place
+        and (plan.pack_b or contraction.n.size % problem.step == 0)  # B is read without masks
+        and contraction.depth >= (DEEP if from_registers else LEAST_DEPTH)
+    )
+
+
+@lru_cache(maxsize=512)
+def text_of(tile: SharedTile, target: CpuTarget) -> str:
+    """The function."""
+    levels = range(tile.levels)
+    names = ["row", *(f"{what}{level}" for what in ("size", "a", "b") for level in levels)]
+    parameters = [("sums", PTR), ("operand_a", PTR), ("operand_b", PTR), *((name, I64) for name in names)]
+    f = Function(tile.symbol, parameters, target.emitter(), noalias=("sums",))
+    arithmetic = Arithmetic(ELEMENTS[tile.sums], boolean=tile.boolean)
+    of_a, of_b = (Operand("", 0, ELEMENTS[name]) for name in (tile.a, tile.b))
+    row_stride: Index = 1 if tile.neighbours else f.parameters["row"]
+    body = RegisterTile(arithmetic, of_a, of_b, tile.height, tile.vectors, tile.lanes, row_stride, tile.prefetched)
+    type_ = vector(tile.lanes, arithmetic.accumulator)
+    sizes, a_steps, b_steps = ([f.parameters[f"{what}{level}"] for level in levels] for what in ("size", "a", "b"))
+    a, b = (f.operand_a, a_steps, of_a), (f.operand_b, b_steps, of_b)
+    sums = [f.const(0, type_)] * (tile.height * tile.vectors)
+    sums = contract(f, sizes, a, b, sums, lambda at_a, at_b, sums: body.products(f, at_a, at_b, sums), nonempty=True)
+    for number, value in enumerate(sums):
+        f.store(value, f.sums, number * tile.lanes)
+    f.ret()
+    return f.text()
