@@ -258,7 +258,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     result = argparse.ArgumentParser(prog="shlo-bench", description=__doc__)
     result.add_argument("models", nargs="*", help="models to measure (all of the suite)")
-    result.add_argument("--suite", choices=("models", "operations"), default="models", help="default: models")
+    result.add_argument("--suite", choices=("models", "loops", "operations"), default="models", help="default: models")
     result.add_argument("--list", action="store_true", help="list the suite's models and end")
     result.add_argument("--size", choices=("small", "full"), default="full")
     result.add_argument("--weights", choices=("argument", "constant"), default="argument")

@@ -41,6 +41,7 @@ SUITES = {
             "elementwise reductions movement indexing products convolutions transforms networks loops".split()
         )
     ),
+    "loops": ("loops",),
 }
 Builder: TypeAlias = "Callable[[Size, Rng], Model]"
 _builders: dict[str, dict[str, Builder]] = {suite: {} for suite in SUITES}

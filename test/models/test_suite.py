@@ -36,6 +36,11 @@ def test_model_on_opencl_agrees_with_jax_and_gives_the_same_bits_again(name, rea
         assert np.asarray(first).tobytes() == np.asarray(second).tobytes()
 
 
+@pytest.mark.parametrize("name", suite.names("loops"))
+def test_loop_agrees_with_jax(name):
+    check(suite.build(name))
+
+
 @pytest.mark.parametrize("name", suite.names("operations"))
 def test_operation_agrees_with_jax_and_with_the_peers_that_state_it(name):
     model = suite.build(name)
