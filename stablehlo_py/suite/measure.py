@@ -42,7 +42,8 @@ Announce: TypeAlias = "Callable[[dict[str, Any]], None]"
 class Measurement:
     """One model at one number of threads. Times in seconds; None where the run did not come that far. `bound` is the
     least time that the peaks of the machine allow for the operations, and for the bytes of arguments and results that
-    are touched; None where loops decide how much is computed."""
+    are touched, `limit` which of them; None where loops decide how much is computed. `arguments`: their types and
+    shapes. `peers`: what was asked for next to XLA."""
 
     model: str
     size: str
@@ -183,7 +184,8 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
         return result
     work = program_work(program)
     if peaks is not None and work is not None and not work.loops:
-        _set_bound(result, work, sum(array.nbytes for array in [*arrays, *expected]), peaks)
+        whole = sum(array.nbytes for array in [*arrays, *expected])
+        _set_bound(result, work, min(whole, work.bytes), peaks)  # gathers read parts
     with tempfile.TemporaryDirectory() as folder:
         ours(folder)
         result.compile_cached, _ = timed(lambda: ours(folder))

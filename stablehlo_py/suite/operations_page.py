@@ -65,7 +65,7 @@ def _failed(measurements: Iterable[Measurement]) -> Iterable[tuple[str, str, str
     for m in measurements:
         for name, peer in m.peers.items():
             if peer.error:
-                yield m.model, name, " ".join(peer.error.split())[:120]
+                yield m.model, name, peer.error.splitlines()[0][:120]  # what follows are places in files
 
 
 _CLASS_COLUMNS = (

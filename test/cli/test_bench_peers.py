@@ -36,7 +36,11 @@ BEHIND = Measurement(
     bound=1e-3,
     limit="memory",
     arguments="float32[1000]",
-    peers={"numpy": PeerTime(1e-3, 0.5), "torch": PeerTime(4e-3, 2.0), "iree": PeerTime(error="takes more than 20 s")},
+    peers={
+        "numpy": PeerTime(1e-3, 0.5),
+        "torch": PeerTime(4e-3, 2.0),
+        "iree": PeerTime(error="takes more than 20 s\nin a file"),
+    },
 )
 AHEAD = replace(BEHIND, model="sorting/top-8", peers={"numpy": PeerTime()}, limit=None, bound=None)
 PEAKS = Peaks(1, Rates(bandwidth=0.01, f32=0.18), {1 << 14: 0.2})
