@@ -81,7 +81,7 @@ def measurements(
     waiting = list(models)
     given_up: dict[str, dict[str, str]] = {}
     while waiting:
-        asked = ("size", "weights", "rounds", "target", "cpu", "device", "peers")
+        asked = ("size", "weights", "rounds", "target", "cpu", "device", "peers", "processor")
         request = {"models": waiting, "threads": threads, **{name: getattr(options, name) for name in asked}}
         request |= {"budget": _BUDGET if options.suite == "operations" else 0.0, "given_up": given_up}
         request["peaks"] = asdict(peaks[threads]) if threads in peaks else None
@@ -264,6 +264,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--weights", choices=("argument", "constant"), default="argument")
     result.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas (default: 1,2)")
     result.add_argument(
+        "--processor", action="store_true", help="processor time, on a machine that does more (one thread only)"
+    )
+    result.add_argument(
         "--peers",
         default="",
         help=f"what else to measure, separated by commas: {', '.join(PEERS)} (default: XLA alone)",
@@ -306,7 +309,7 @@ def run(options: argparse.Namespace, console: Console) -> Results:
     peaks = dict(journal.peaks)
     with progress_bars(console) as progress:
         for count in threads:
-            found = journal.found(options.size, options.weights, count, options.peers)
+            found = journal.found(options.size, options.weights, count, options.peers, options.processor)
             results += [m for m in found if m.model in models]
             missing = [name for name in models if name not in {m.model for m in found}]
             task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(missing))
@@ -325,6 +328,8 @@ def _run(options: argparse.Namespace, command: str) -> int:
         raise OptionError("the model suite is not installed", remedy="pip install 'stablehlo-py[suite]'")
     options.peers = [name for name in options.peers.split(",") if name]
     check_peers(options.peers)
+    if options.processor and _threads(options.threads) != [1]:
+        raise OptionError("processor time is that of all threads", remedy="add --threads 1")
     if options.list:
         print("\n".join(suite.names(options.suite)))
         return EXIT_OK

@@ -31,13 +31,15 @@ class Journal:
         else:
             self._append({"machine": machine})
 
-    def found(self, size: str, weights: str, threads: int, peers: Sequence[str]) -> list[Measurement]:
+    def found(
+        self, size: str, weights: str, threads: int, peers: Sequence[str], processor: bool = False
+    ) -> list[Measurement]:
         """What was measured so, with these peers at least."""
-        wanted = (size, weights, threads)
+        wanted = (size, weights, threads, processor)
         return [
             m
             for m in self._measurements
-            if (m.size, m.weights, m.threads) == wanted and (m.error or set(peers) <= set(m.peers))
+            if (m.size, m.weights, m.threads, m.processor) == wanted and (m.error or set(peers) <= set(m.peers))
         ]
 
     def add(self, measurement: Measurement, peaks: Peaks | None) -> None:

@@ -42,8 +42,8 @@ Announce: TypeAlias = "Callable[[dict[str, Any]], None]"
 class Measurement:
     """One model at one number of threads. Times in seconds; None where the run did not come that far. `bound` is the
     least time that the peaks of the machine allow for the operations, and for the bytes of arguments and results that
-    are touched, `limit` which of them; None where loops decide how much is computed. `arguments`: their types and
-    shapes. `peers`: what was asked for next to XLA."""
+    are touched, `limit` which of them; None where loops decide how much is computed. `processor`: whether
+    seconds of calls are the processor's. `arguments`: their types and shapes. `peers`: what else was asked for."""
 
     model: str
     size: str
@@ -62,6 +62,7 @@ class Measurement:
     operations: int | None = None
     touched: int | None = None
     error: str | None = None
+    processor: bool = False
     arguments: str = ""
     limit: Limit | None = None
     peers: dict[str, PeerTime] = field(default_factory=dict)
@@ -92,10 +93,13 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def interleaved(
-    calls: Sequence[Callable[[], Any]], rounds: int, budget: float = 0.0
+    calls: Sequence[Callable[[], Any]],
+    rounds: int,
+    budget: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[float], list[float]]:
-    """Median seconds a call of each, and for each the median over the rounds of its seconds / those of the first. With
-    a budget, rounds stop after that many seconds for each, though not before the third."""
+    """Median seconds a call of each, and for each the median over the rounds of its seconds / those of the first, by
+    a clock. With a budget, rounds stop after that many seconds for each, though not before the third."""
     counts, slow = [], 0.0
     for function in calls:
         once, _ = timed(function)
@@ -111,10 +115,10 @@ def interleaved(
         # Which goes first alternates: it may find caches, or a clock frequency, that the one before it left behind.
         for side in (*range(number % len(calls), len(calls)), *range(number % len(calls))):
             function, count = calls[side], counts[side]
-            start = time.perf_counter()
+            start = clock()
             for _ in range(count):
                 function()
-            times[side] = (time.perf_counter() - start) / count
+            times[side] = (clock() - start) / count
         samples.append(times)
     seconds = [statistics.median(column) for column in zip(*samples, strict=True)]
     return seconds, [statistics.median(times[side] / times[0] for times in samples) for side in range(len(calls))]
@@ -172,7 +176,7 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
 
     exported = suite.export(model).mlir_module_serialized
     arrays = model.arrays()
-    result.arguments = _types(arrays)
+    result.processor, result.arguments = request["processor"], _types(arrays)
     result.compile_cold, (program, executable) = timed(lambda: ours(None))
     expected = suite.reference(model)
     actual = executable(*arrays)
@@ -202,7 +206,9 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
         lambda: jax.block_until_ready(compiled(*on_device)),
         *peers.values(),
     ]
-    seconds, ratios = interleaved(calls, rounds, request["budget"])
+    seconds, ratios = interleaved(
+        calls, rounds, request["budget"], time.process_time if request["processor"] else time.perf_counter
+    )
     result.seconds, result.xla_seconds, result.speedup = *seconds[:2], ratios[1]
     for name, *times in zip(peers, seconds[2:], ratios[2:], strict=True):
         result.peers[name] = PeerTime(times[0], times[1])

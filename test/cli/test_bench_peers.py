@@ -98,6 +98,8 @@ def test_peers_that_are_unknown_or_absent_are_refused(
 ) -> None:
     assert bench.main(["mlp", "--peers", "numpy,matlab"]) == EXIT_USAGE
     assert "no peer is named 'matlab'" in capsys.readouterr().err
+    assert bench.main(["mlp", "--processor", "--threads", "1,2"]) == EXIT_USAGE
+    assert "that of all threads" in capsys.readouterr().err
     monkeypatch.setattr(peers, "PEERS", {"other": Peer("a-package-that-nobody-has", peers._numpy)})
     with pytest.raises(OptionError, match=r"needs a-package.*\n.*stablehlo-py\[peers\]"):
         check_peers(["other"])
@@ -117,6 +119,8 @@ def test_calls_take_turns_and_slow_ones_get_few_rounds() -> None:
     seconds, ratios = interleaved(calls, 9, budget=0.01)
     assert order == [0, 1, 2, 0, 1, 2, 1, 2, 0, 2, 0, 1]  # a first look, and three rounds
     assert len(seconds) == len(ratios) == 3 and ratios[0] == 1.0
+    ticks = iter(range(100))
+    assert interleaved(calls[:2], 1, clock=lambda: float(next(ticks))) == ([1.0, 1.0], [1.0, 1.0])
 
 
 @pytest.mark.parametrize(("ends", "why"), [("time.sleep(600)", "takes more than 0 s"), ("raise SystemExit(7)", "7")])
@@ -158,6 +162,7 @@ def test_a_journal_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert again.found("full", "argument", 1, ["numpy"]) == [BEHIND, AHEAD]
     assert again.found("full", "argument", 1, ["numpy", "torch"]) == [BEHIND], "the other was not asked for it"
     assert again.found("full", "argument", 2, []) == again.found("small", "argument", 1, []) == []
+    assert again.found("full", "argument", 1, [], processor=True) == []
     with pytest.raises(OptionError, match="measured elsewhere: a machine, not another"):
         Journal(path, "another")
 
