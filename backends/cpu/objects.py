@@ -23,7 +23,8 @@ from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
-# An engine costs 5-6 ms whatever it holds: shards are filled up to this much text before the next one is begun.
+# An engine costs 5-6 ms whatever it holds: shards are filled up to this much text before the next one is begun. The
+# first is small, so that threads begin early; what follows fills twice as much.
 SHARD_CHARACTERS = 60_000
 
 
@@ -77,7 +78,7 @@ class ObjectCompiler:
         """Hand over a unit; it is compiled with others in one shard."""
         self._pending.append(unit)
         self._pending_size += len(unit.text)
-        if self._pending_size >= SHARD_CHARACTERS:
+        if self._pending_size >= SHARD_CHARACTERS * (2 if self._shards else 1):
             self._flush()
 
     def _flush(self) -> None:

@@ -145,6 +145,17 @@ def test_light_code_that_almost_fills_a_shard_stays_light() -> None:
     assert integer_function(NativeCode([kernels, entries]), "twice1")(100) == 102
 
 
+def test_the_first_shard_is_small() -> None:
+    compiler = ObjectCompiler(2, quiet_context())
+    for number in range(8):
+        unit = adder(number)
+        compiler.add(replace(unit, text=unit.text + "\n// " + "x" * (SHARD_CHARACTERS // 2)))
+    objects = compiler.finish()
+    assert len(objects) == 3  # of 2, 4 and 2 functions
+    code = NativeCode(objects)
+    assert [integer_function(code, f"add{number}")(100) for number in (0, 2, 7)] == [100, 102, 107]
+
+
 def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(light_objects, "_known", {})
     monkeypatch.setattr(light_objects, "_known_size", 0)
