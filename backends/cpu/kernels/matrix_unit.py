@@ -47,12 +47,13 @@ SIDE = 16  # rows of a tile, columns of a tile of sums, groups of the contracted
 ROW_BYTES = 64
 TILE = SIDE * ROW_BYTES // 4  # numbers of 32 bits
 PANEL = STRIP = 2 * SIDE
-BLOCK_BYTES = 1 << 20  # of A, which all panels of B meet while it is in the L2 cache
+BLOCK_BYTES = 3 << 18  # of A, which all panels of B meet while it is in the L2 cache
 CHUNK = 16  # steps of a panel, which stay in the L1 cache
 MOST_STREAMED = 2 * STRIP  # rows of A; of bf16, which take less to pack, twice as many
 MOST_FOLDED = 256  # rows of a line
 LEAST_FOLDED = 1.1  # times the rows of whole tiles that a line takes by itself
 STREAMED_ROWS = 64  # of B, that are read at once; more where rows of A are many, whose sums pass by for each chunk
+LONGEST_RUN = 32  # panels that a thread reads at least; 16 are read at three quarters of the speed
 LEAST = 1 << 14  # products of a contraction that are worth packing
 LEAST_SHORT = 1 << 19  # with rows that fill no tile
 FULL = 0.5  # of each step, at least, so much has to be no padding
@@ -222,11 +223,17 @@ class UnitProduct:
 
     @property
     def cost(self) -> float:
-        """Nanoseconds of one iteration: four instructions of 16 cycles a step, some hundred for the sums. To read a
-        step of B and pack it takes as long as products of several strips."""
+        """Nanoseconds of one iteration. A step of a strip is four instructions of 16 cycles, and takes some more as A
+        comes from the L2 cache; sums take some hundred. Where B is packed on the way, a step of it takes 250, and sums
+        pass by for every chunk."""
         if self.streams_b:
-            return self.steps * (self.strips * 100 + 300) / 3.0
-        return self.block * (self.steps * 64 + 600) / 3.0
+            return self.steps * (self.strips * 200 + 250) / 3.0
+        return self.block * (self.steps * 80 + 600) / 3.0
+
+    @property
+    def least_range(self) -> int:
+        """Iterations that a thread has at least: an eighth of all, or 32, where rows of B are read in runs."""
+        return min(LONGEST_RUN, -(-self.iterations // 8)) if self.streams_b else 1
 
     # --- packing -----------------------------------------------------------------------------------------------------
 

@@ -72,11 +72,14 @@ class KernelBuilder:
         finally:
             self._variant, self._condition = before
 
-    def phase(self, suffix: str, iterations: IntLike, cost: float, emit: Callable[[Function], None]) -> None:
-        """Add a phase: `emit` writes the body, with its loop over begin..end."""
+    def phase(
+        self, suffix: str, iterations: IntLike, cost: float, emit: Callable[[Function], None], least: int = 1
+    ) -> None:
+        """Add a phase: `emit` writes the body, with its loop over begin..end. A thread has at least a grain of work,
+        and `least` iterations."""
         f = phase_function(self.fusion, self.target, "".join(f"_{part}" for part in (self._variant, suffix) if part))
         emit(f)
-        grain = max(1, min(size_hint(iterations), COSTS.grain(cost, COSTS.product_grain_ns)))
+        grain = max(least, min(size_hint(iterations), COSTS.grain(cost, COSTS.product_grain_ns)))
         self.parts.append(finished(f, select(self._condition, iterations, 0), cost, grain))
 
 
@@ -170,7 +173,7 @@ def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
             f.loop(f.begin, f.end, 1, lambda number: packing.emit(number, rooms[side]))
 
         builder.phase(f"pack_{side}", iterations, cost, emit)
-    builder.phase("", product.iterations, product.cost, lambda f: emit_unit_product(f, product))
+    builder.phase("", product.iterations, product.cost, lambda f: emit_unit_product(f, product), product.least_range)
 
 
 def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:

@@ -196,3 +196,12 @@ def test_functions_configure_and_release() -> None:
     # Tiles of A are loaded past the L1 cache, or not, where they do not begin with cache lines.
     assert (calls.count("llvm.x86.tileloadd64"), calls.count("llvm.x86.tileloaddt164")) == (4, 2)
     assert calls.count("llvm.x86.tilezero") == calls.count("llvm.x86.tilestored64") == 4
+
+
+@pytest.mark.parametrize(("columns", "ranges"), [(4096, 8), (512, 3)], ids=["long", "short"])
+def test_ranges_of_threads(columns: int, ranges: int) -> None:
+    """Where rows of B are read, a thread reads runs of panels: an eighth of all at least. It has a grain of work, too."""
+    case = floats("product", (16, 1024), (1024, columns), result="bf16")
+    arrays = [np.zeros(size, ml_dtypes.bfloat16) for size in (case.lhs, case.rhs)]
+    phase = compile_kernel(case.text(arrays), AMX).kernel.phases[-1]
+    assert phase.iterations // phase.grain == ranges
