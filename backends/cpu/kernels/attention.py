@@ -42,7 +42,8 @@ from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.symint import IntLike
 
 MOST_VECTORS = 4  # of queries
-MOST_READS = 8  # of an operand where it lies, if its rows are not near each other
+MOST_KEYS = 128  # of a tile: the fewer, the more of them masks leave out
+MANY_QUERIES = 512  # from here on, keys and values are copied if their rows are not near each other
 WEIGHT_NS = 5.0  # of a vector of scores, besides the products
 
 
@@ -70,16 +71,17 @@ class _Attention:
         self.outer = [d for d, size in enumerate(self.p.sizes) if size != 1 and d not in (self.row, self.key)]
         self.queries, self.k, self.v = operands.queries, operands.keys, operands.columns
         self.lanes = target.lanes(self.type.bits)
-        most = MOST_VECTORS if target.registers >= 8 * MOST_VECTORS else MOST_VECTORS // 2
+        most = MOST_VECTORS if target.registers >= 32 else MOST_VECTORS // 2
         self.width = self.lanes * min(most, -(-self.rows // self.lanes))
         self.height = max(1, (target.registers - 1 - most) // most)
         self.keys = self._tile_of_keys()
         self.builder = KernelBuilder(fusion, target)
 
     def _tile_of_keys(self) -> int:
-        """Weights fill half of the L1 cache; the last tile has as many keys as a tile of registers, at least."""
+        """Weights fill half of the L1 cache at most. The last tile has the keys of a tile of registers at least."""
         self.height = min(self.height, self.count)
-        most = max(GRAIN, self.target.l1 // 2 // (self.width * self.type.bits // 8) // GRAIN * GRAIN)
+        fitting = self.target.l1 // 2 // (self.width * self.type.bits // 8) // GRAIN * GRAIN
+        most = max(GRAIN, min(MOST_KEYS, fitting))
         if self.count <= most:
             return self.count
         size = max(range(most, 0, -GRAIN), key=lambda size: min(self.count % size or size, self.height))
@@ -114,7 +116,7 @@ class _Attention:
     def _packed(self, name: str, rows: Rows) -> Rows:
         """An operand, copied by a phase before where it does not lie as kernels read it."""
         of = self.arithmetic.element
-        if rows.is_strided and rows.operand.element == of and (self._tiles < MOST_READS or self._is_near(rows)):
+        if rows.is_strided and rows.operand.element == of and (self.rows < MANY_QUERIES or self._is_near(rows)):
             return rows
         room = self.builder.scratch.take(rows.copies * rows.count * rows.width, of)
         lines, cost = rows.copies * rows.count, rows.width / self.lanes + 2.0
@@ -375,18 +377,16 @@ class _Tile:
         largest, total = (f.load(self.type, a.room_r.at(f), self._at(line, v)) for line in range(2))
         made = p.results_at({**self.places, a.row: lane_index(first, a.rows, lanes, lanes)}, largest, total)
 
-        def column(c: Index) -> None:
-            f.store(made(c, f.load(self.type, a.o, self._at(c, v))), a.o, self._at(c, v))
-
         def square(start: Index, count: int = lanes) -> None:
-            lines = [f.load(self.type, a.o, self._at(f.iadd(start, min(j, count - 1)), v)) for j in range(lanes)]
+            columns = [f.iadd(start, j) for j in range(count)]
+            lines = [made(column, f.load(self.type, a.o, self._at(column, v))) for column in columns]
+            lines += lines[-1:] * (lanes - count)
             mask = f.tail_mask(count, lanes) if count < lanes else None
             for lane, value in enumerate(transposed(f, lines)[:valid]):
                 row = affine_of(f.iadd(first, lane), a.rows - 1)
                 across = lane_index(start, p.width, lanes, lanes)
                 p.e.write(of, p.out, p.result_place({**self.places, a.row: row}, across, lanes), value, mask)
 
-        f.loop(0, p.width, 1, column)
         whole = p.width // lanes * lanes
         f.loop(0, whole, lanes, square)
         if whole < p.width:
