@@ -62,8 +62,16 @@ def works(signature: str, body: str) -> list[Work]:
             80,
             {"f32": 10},
         ),
+        (  # 20 products and sums for each element of the solution, of which there are fewer than in the matrix
+            "%a: tensor<20x20xf32>, %b: tensor<20x2xf32>) -> tensor<20x2xf32>",
+            '%0 = "stablehlo.triangular_solve"(%a, %b) {left_side = true, lower = true, unit_diagonal = false,'
+            " transpose_a = #stablehlo<transpose NO_TRANSPOSE>}"
+            " : (tensor<20x20xf32>, tensor<20x2xf32>) -> tensor<20x2xf32>\nreturn %0 : tensor<20x2xf32>",
+            4 * (400 + 40 + 40),
+            {"f32": 20 * 40},
+        ),
     ],
-    ids=["elements", "sum", "product", "convolution", "slice"],
+    ids=["elements", "sum", "product", "convolution", "slice", "triangular solve"],
 )
 def test_work(signature, body, bytes_, operations) -> None:
     (work,) = works(signature, body)
