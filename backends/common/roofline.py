@@ -165,7 +165,8 @@ def _operations(op: ir.Operation) -> tuple[str, int]:
     rate = "f64" if bits == "f64" else "f32"
     if record.work is Kind.ELEMENTS:
         return rate, parts * results * record.flops
-    values = op.results if name.endswith("triangular_solve") else (*op.operands, *op.results)  # few for a vector
+    # The solution of a triangular system may have far fewer elements than the matrix.
+    values = op.results if name.endswith("triangular_solve") else (*op.operands, *op.results)
     largest = max((int(num_elements(value)) for value in values), default=0)
     return rate, parts * largest * _steps(op)
 
