@@ -200,7 +200,7 @@ def test_functions_configure_and_release() -> None:
 
 @pytest.mark.parametrize(("columns", "ranges"), [(4096, 8), (512, 3)], ids=["long", "short"])
 def test_ranges_of_threads(columns: int, ranges: int) -> None:
-    """Where rows of B are read, a thread reads runs of panels: an eighth of all at least. It has a grain of work, too."""
+    """Where rows of B are read, a thread reads runs of panels: at least an eighth of all, and a grain of work."""
     case = floats("product", (16, 1024), (1024, columns), result="bf16")
     arrays = [np.zeros(size, ml_dtypes.bfloat16) for size in (case.lhs, case.rhs)]
     phase = compile_kernel(case.text(arrays), AMX).kernel.phases[-1]
