@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import cone, refine
-from stablehlo_py.backends.cpu.kernels import symbolic_loop, tile
+from stablehlo_py.backends.cpu.kernels import concatenate, symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -37,6 +37,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         raise InternalError(f"results of loop fusion {fusion.name} differ in their number of elements")
     if count == 0:
         return empty(fusion, target)
+    if concatenate.applies(fusion) and (kernel := concatenate.emit(fusion, target)) is not None:
+        return kernel
     space = refine(fusion, target, fusion.outputs, [count])
     values = cone(fusion.outputs)
     if not is_known(*space.sizes):

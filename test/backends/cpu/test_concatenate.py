@@ -1,0 +1,44 @@
+"""Arrays side by side, many or narrow: rows are copied piece by piece (kernels/concatenate.py)."""
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+
+RNG = np.random.default_rng(0)
+TYPES = [np.float32, np.complex64, np.int8, np.bool_, np.float64, np.complex128, ml_dtypes.bfloat16, np.int16]
+FORMS = {
+    "many of one width": (1, [(50, 3)] * 64),
+    "columns": (1, [(50, 1)] * 100),
+    "of all widths, and without elements": (1, [(7, k % 5) for k in range(40)]),
+    "inner dimensions": (1, [(5, 2, 3)] * 12),
+    "the last of three dimensions": (2, [(5, 2, k % 3 + 1) for k in range(11)]),
+    "one row": (0, [(3, 2)] * 20),
+    "more than a vector": (1, [(33, 17)] * 9),
+    "many vectors": (1, [(33, 300)] * 9),
+    "few and narrow": (1, [(40, 3)] * 3),
+    "the same again": (1, [(40, 3)] * 2 + [(40, 2)] * 7),
+}
+
+
+@pytest.mark.parametrize("cpu", ["", "avx2", "x86-64", "generic"])
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_those_of_numpy(form: str, cpu: str) -> None:
+    axis, shapes = FORMS[form]
+    for dtype in TYPES:
+        arrays = [(RNG.standard_normal(shape) * 9).astype(dtype) for shape in shapes]
+        with jax.enable_x64(True):
+            exported = jax.export.export(jax.jit(lambda *x: jnp.concatenate(x, axis)), platforms=["cpu"])(*arrays)
+        options = shlo.Options(threads=2, cache_dir=None, isolate=False, cpu=cpu or None)
+        (result,) = shlo.compile(exported, options=options)(*arrays)
+        assert np.asarray(result).tobytes() == np.concatenate(arrays, axis).tobytes(), dtype
+
+
+def test_an_operand_that_comes_twice() -> None:
+    a, b = (RNG.standard_normal((30, 3)).astype(np.float32) for _ in range(2))
+    exported = jax.export.export(jax.jit(lambda a, b: jnp.concatenate([a, b, a, b, a], 1)), platforms=["cpu"])(a, b)
+    (result,) = shlo.compile(exported, options=shlo.Options(cache_dir=None))(a, b)
+    np.testing.assert_array_equal(result, np.concatenate([a, b, a, b, a], 1))
