@@ -7,15 +7,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from stablehlo_py import progress
 from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.dialect.attributes import FIXPOINT
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.context import lent_context
 from stablehlo_py.dialect.grid import declare_grid
 from stablehlo_py.dialect.scatter_windows import declare_windows
 from stablehlo_py.dialect.types import tensor_bytes
@@ -33,7 +34,7 @@ from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.cache import CacheEntry, key_of
 from stablehlo_py.runtime.library import Interface, Library
-from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.runtime.program import CompiledProgram, MadeOfOthers, StageContents
 from stablehlo_py.runtime.stages import stage_texts
 from stablehlo_py.targets import DEFAULT_TARGET
 
@@ -236,24 +237,48 @@ def run_stages(
 
 class Snapshots:
     """Stages of one compilation, kept for `Executable.stages`: as bytecode (0.2 us an op), or, where the module holds
-    weights, as text without them (2 us an op, but no copy of the weights for every stage)."""
+    weights, as text without them (2 us an op, but no copy of the weights for every stage). Of a small module the first
+    one is kept, and makes the others when they are read."""
 
-    def __init__(self) -> None:
-        self.stages: dict[str, str | bytes] = {}
-        self._heavy: bool | None = None
+    def __init__(self, backend: Backend, options: Options) -> None:
+        self.contents: dict[str, str | bytes | MadeOfOthers] = {}
+        self._backend, self._options = backend, options
+        self._heavy = self._small = False
 
     def take(self, stage: str, module: ir.Module) -> None:
         """Keep the module as it is now."""
-        if self._heavy is None:
+        if not self.contents:
             self._heavy = _constant_bytes(module) > HEAVY_CONSTANTS
         if self._heavy:
             text = module.operation.get_asm(binary=True, large_elements_limit=64, enable_debug_info=True)
-            self.stages[stage] = bytes(text)
+            self.contents[stage] = bytes(text)
+        elif self._small:
+            *_, before = self.contents
+            self.contents[stage] = partial(_run_again, before, stage, self._options, self._backend.name)
         else:
-            self.stages[stage] = bytecode(module)
+            self.contents[stage] = content = bytecode(module)
+            self._small = len(content) < SMALL_MODULE
 
 
-HEAVY_CONSTANTS = 1 << 20
+HEAVY_CONSTANTS, SMALL_MODULE = 1 << 20, 1 << 12
+
+
+@deferred()
+def _run_again(start: str, stop: str, options: Options, target: str, stages: Mapping[str, str | bytes]) -> bytes:
+    """A stage as bytecode, from the one before it."""
+    begin = stages[start]
+    with lent_context(len(begin)) as context:
+        return _run_again_in(context, begin, start, stop, options, target)
+
+
+def _run_again_in(
+    context: ir.Context, begin: str | bytes, start: str, stop: str, options: Options, target: str
+) -> bytes:
+    # In a function of its own: no module is left when the context goes to another program.
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(begin)
+        run_stages(module, start, stop, options, target=target)
+        return bytecode(module)
 
 
 def _constant_bytes(module: ir.Module) -> int:
@@ -272,7 +297,7 @@ def _constant_bytes(module: ir.Module) -> int:
 def compile_module(module: ir.Module, backend: Backend, options: Options) -> CompiledProgram:
     """Compile a loaded, static module. The module is consumed."""
     times: list[tuple[str, float]] = []
-    snapshots = Snapshots()
+    snapshots = Snapshots(backend, options)
     leaves = leaves_of(module)
     with module.context, ir.Location.unknown():
         _run_module_stages(module, backend, options, times, snapshots)
@@ -281,7 +306,7 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
         program = backend.compile(module, options)
         times.append(("codegen", time.perf_counter() - started))
     program.leaves = leaves
-    program.stages = {**snapshots.stages, **program.stages}
+    program.stages = StageContents(snapshots.contents) | program.stages
     listed = ", ".join(f"{stage} {1e3 * seconds:.0f}" for stage, seconds in times)
     program.report += f"\ncompile time, ms: {listed}"
     return program

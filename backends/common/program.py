@@ -91,7 +91,7 @@ class NativeProgram(Walk[Value]):
 
     def text(self) -> str:
         """Text of the functions and the table."""
-        table = [constant_table(TABLE, np.array(self.table), I64)] if self.table else []
+        table = [constant_table(TABLE, np.array(self.table), I64, self.f.emit)] if self.table else []
         return "\n".join([*table, *(function.text() for function in self.functions)])
 
     def externals(self) -> dict[str, str]:

@@ -107,16 +107,14 @@ class CpuBackend(Backend):
         """LLVM IR, where the kernels are kept, and machine code."""
         from stablehlo_py.backends.cpu import listing
 
-        kernels = program.stages.get("kernels")
-
         def llvm() -> str:
             from stablehlo_py.backends.common.llvm_ir import llvm_ir
             from stablehlo_py.codegen.target import architecture_of
 
-            return llvm_ir(str(kernels), architecture_of(program.machine.partition("-")[0]))
+            return llvm_ir(str(program.stages["kernels"]), architecture_of(program.machine.partition("-")[0]))
 
         machine_code: dict[str, Callable[[], str]] = {"object": lambda: listing.disassembly(program.objects)}
-        return {"llvm": llvm, **machine_code} if isinstance(kernels, str) else machine_code
+        return {"llvm": llvm, **machine_code} if "kernels" in program.stages else machine_code
 
     def custom_calls(self) -> frozenset[str]:
         """Targets that have a kernel."""

@@ -6,7 +6,9 @@ them; `compile_module` compiles kernels on other threads as they come, and descr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, is_grid
@@ -18,20 +20,23 @@ from stablehlo_py.backends.cpu import helpers
 from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.light_objects import BEST, QUICK
-from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
-from stablehlo_py.backends.cpu.program import CpuProgram
+from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, known_object_of
+from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.program import CpuProgram, may_be_light
 from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
 from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
+from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.symint import SPECIALIZE, IntLike
 from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.symbolic.checks import checks_of
 from stablehlo_py.runtime.memory import require
-from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout
+from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, StageContents
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,6 @@ class Generated:
         made.symbols = outside_symbols(name for unit in self.units for name, _ in unit.externals)
         made.arena_bytes = 0 if self.layout else int(self.program.arena_bytes)
         made.uses_pool, made.loops, made.threads = self.program.uses_pool, self.program.loops, options.thread_count
-        made.stages = {"kernels": render(self.units)}
         made.dynamic = self.layout
         return made
 
@@ -100,34 +104,63 @@ def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> 
 
 def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
     """Generate and compile everything that a call will run. Raises as `generate`."""
-    compiler = ObjectCompiler(options.thread_count, module.context)
-    try:
-        code = generate(module, target, options, compiler)
+    code = _light_code(module, target, options)
+    if code is not None:
         made = code.described(module, backend, target, options)
+        made.stages = StageContents({"kernels": partial(_kernels_stage, target, options)})
         made.helpers = helper_objects(_helpers(made))
-        made.objects = _finished(compiler, code, signature(made))
-    except BaseException:
-        compiler.abandon()
-        raise
+        made.objects = _light_objects(code, signature(made))
+    else:
+        compiler = ObjectCompiler(options.thread_count, module.context)
+        try:
+            code = generate(module, target, options, compiler)
+            made = code.described(module, backend, target, options)
+            made.stages = {"kernels": render(code.units)}
+            made.helpers = helper_objects(_helpers(made))
+            made.objects = _objects(compiler, code, signature(made))
+        except BaseException:
+            compiler.abandon()
+            raise
     made.report = _report(module, code.program, made.objects, options)
     return made
 
 
-def _finished(compiler: ObjectCompiler, code: Generated, data: bytes) -> list[bytes]:
+def _objects(compiler: ObjectCompiler, code: Generated, data: bytes) -> list[bytes]:
     """The object files of a program whose kernels the compiler has; one of them holds the data of its signature."""
-    light = compiler.is_small and code.program.is_light
-    if not light:
-        first, *others = code.entries
-        for unit in (replace(first, text=f"{global_of(data)}\n{first.text}"), *others):
-            compiler.add(unit)
+    first, *others = code.entries
+    for unit in (replace(first, text=f"{global_of(data)}\n{first.text}"), *others):
+        compiler.add(unit)
     progress.at("machine code")
-    if not light:
-        return compiler.finish()
-    # Kernels serve other programs, too: they are compiled with a signature that is none. Not by `add`, by which they
-    # might be small no more.
+    return compiler.finish()
+
+
+# --- programs that call for little work: how fast they compile counts more than how fast they are ---------------------
+
+
+def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Generated | None:
+    """The code of a light program, in LLVM IR; None: it is not light, or does not fit into one shard."""
+    if not may_be_light(module):
+        return None
+    code = generate(module, replace(target, emits=LlvmIrEmitter), options)
+    size = sum(len(unit.text) for unit in code.units)
+    return code if code.program.is_light and size < SHARD_CHARACTERS else None
+
+
+def _light_objects(code: Generated, data: bytes) -> list[bytes]:
+    """Its object files: entries, which programs with as many arguments and results have in common, and kernels. Kernels
+    serve other programs, too: they are compiled with a signature that is none."""
+    placeholder = Unit((), global_of(b"\xff" * len(data), LlvmIrEmitter))
+    progress.at("machine code")
     level = QUICK if code.program.is_quick else BEST
-    kernels, entries = compiler.finish_light(code.entries, Unit((), global_of(b"\xff" * len(data))), level=level)
-    return [entries, stamped(kernels, data)]
+    kernels = known_object_of(render([*code.kernels, placeholder]), level)
+    return [known_object_of(render(code.entries)), stamped(kernels, data)]
+
+
+@deferred()
+def _kernels_stage(target: CpuTarget, options: Options, stages: Mapping[str, str | bytes]) -> str:
+    """The stage of that name, of the one before it."""
+    with make_context(), ir.Location.unknown():
+        return lower(ir.Module.parse(stages["scheduled"]), "kernels", target, options)
 
 
 def _kernels(

@@ -1,5 +1,5 @@
-"""Object files of light programs: MLIR writes LLVM IR, and llvmlite's target machine, which is kept, machine code, in
-the calling thread.
+"""Object files of light programs: their functions are LLVM IR (codegen/emitters/llvm_ir.py), and llvmlite's target
+machine, which is kept, makes machine code of it, in the calling thread.
 
 The ExecutionEngine (objects.py) takes 4 ms for a program of nothing, since it makes a JIT and ends it, whose own
 functions it compiles. But llvmlite's LLVM is older: the results are the same, and here and there code has some
@@ -14,11 +14,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stablehlo_py import forks
-from stablehlo_py.backends.common.older_llvm import for_older_llvm
 from stablehlo_py.codegen.target import host_architecture
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.mlir import capi, ir
 
 if TYPE_CHECKING:
     import llvmlite.binding
@@ -29,33 +27,33 @@ QUICK, BEST = 0, 3
 
 
 @deferred()
-def object_of(text: str, context: ir.Context, level: int = BEST) -> bytes:
-    """An object file from functions and tables in llvm-dialect text, which is read in a context that no other thread
-    uses.
+def object_of(text: str, level: int = BEST) -> bytes:
+    """An object file from functions and tables in LLVM IR.
 
     Raises:
-        InternalError: LLVM or MLIR refused the generated code.
+        InternalError: LLVM refused the generated code.
     """
-    api = capi()
-    encoded = text.encode()
-    module = api.module_parse(api.handle(context), api.string(encoded))
-    if not module:
-        raise does_not_parse(text)
+    import llvmlite.binding as llvm
+
+    machine, head = _machine(level)
     try:
-        llvm_ir = api.translate_to_llvm_ir(api.module_operation(module))
-    finally:
-        api.module_destroy(module)
-    return _emitted(for_older_llvm(llvm_ir), level)
+        # In a context of its own: one for all would keep every constant.
+        return machine.emit_object(llvm.parse_assembly(head + text, llvm.create_context()))
+    except RuntimeError as error:  # llvmlite's, for all that LLVM reports
+        raise InternalError(
+            f"LLVM refused the generated code: {error}",
+            remedy="this is a defect of the kernel generator; report it with the model's StableHLO",
+        ) from error
 
 
-def known_object_of(text: str, context: ir.Context, level: int = BEST) -> bytes:
+def known_object_of(text: str, level: int = BEST) -> bytes:
     """The same, made once for equal texts, as long as they are known. Thread-safe."""
     global _known_size
     key = text, level
     with _lock:
         made = _known.get(key)
     if made is None:
-        made = object_of(text, context, level)
+        made = object_of(text, level)
     with _lock:
         if _known.pop(key, None) is None:
             _known_size += len(text) + len(made)
@@ -70,33 +68,6 @@ _lock = forks.Lock()
 _known: dict[tuple[str, int], bytes] = {}  # by text and level
 _known_size = 0
 _MOST_KNOWN = 4 << 20  # bytes; a program of one operation takes 5 KB, with its text
-
-
-def does_not_parse(text: str) -> InternalError:
-    """The error for generated code that MLIR does not read, with MLIR's reason."""
-    try:
-        with ir.Context():
-            ir.Module.parse(text)
-        reason = "unknown reason"
-    except Exception as error:  # the bindings' own class; its text is what is wanted
-        reason = str(error)
-    return InternalError(
-        f"generated code does not parse: {reason}",
-        remedy="this is a defect of the kernel generator; report it with the model's StableHLO",
-    )
-
-
-def _emitted(llvm_ir: str, level: int) -> bytes:
-    import llvmlite.binding as llvm
-
-    machine, head = _machine(level)
-    try:
-        # In a context of its own: one for all would keep every constant.
-        return machine.emit_object(llvm.parse_assembly(head + llvm_ir, llvm.create_context()))
-    except RuntimeError as error:  # llvmlite's, for all that LLVM reports
-        raise InternalError(
-            f"LLVM refused the generated code: {error}", remedy="report it with the model's StableHLO"
-        ) from error
 
 
 @cache

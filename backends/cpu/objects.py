@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stablehlo_py.backends.cpu.light_objects import BEST, does_not_parse, known_object_of
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
@@ -117,14 +116,6 @@ class ObjectCompiler:
             raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
         return [self._objects[number] for number in range(self._shards)]
 
-    def finish_light(self, entries: Sequence[Unit], *others: Unit, level: int = BEST) -> list[bytes]:
-        """The same of what is small and light: how fast it compiles counts more than how fast it is. An object file of
-        what was added and `others`, compiled at that level, and one of the entries: other programs have the same
-        kernels, and those with as many arguments and results the same entries."""
-        assert self.is_small
-        kernels = known_object_of(render([*self._pending, *others]), self._context, level)
-        return [kernels, known_object_of(render(entries), self._context)]
-
     def abandon(self) -> None:
         """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""
         self._stop = True
@@ -223,6 +214,20 @@ def _object(api: CApi, module: int, units: Sequence[Unit]) -> bytes:
             return file.read()
     finally:
         api.engine_destroy(engine)
+
+
+def does_not_parse(text: str) -> InternalError:
+    """The error for generated code that MLIR does not read, with MLIR's reason."""
+    try:
+        with ir.Context():
+            ir.Module.parse(text)
+        reason = "unknown reason"
+    except Exception as error:  # the bindings' own class; its text is what is wanted
+        reason = str(error)
+    return InternalError(
+        f"generated code does not parse: {reason}",
+        remedy="this is a defect of the kernel generator; report it with the model's StableHLO",
+    )
 
 
 _PROCESS = ctypes.CDLL(None)

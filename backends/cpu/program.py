@@ -18,6 +18,8 @@ from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
+from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.memory import slices_of
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.mlir import ir
@@ -26,7 +28,24 @@ from stablehlo_py.runtime.entry import ENDED, FAILED, NO_TILES
 CHUNKS_PER_THREAD = 4
 OPERANDS = 512  # few kernels have more
 LIGHT_BYTES = 1 << 16  # of all values together
+LIGHT_STEPS = 64
 PARALLEL = "shlo_parallel"
+
+
+def may_be_light(module: ir.Module) -> bool:
+    """Whether a program may be light (`CpuProgram.is_light`), as far as can be seen before its kernels are written."""
+    ops = main_function(module).regions[0].blocks[0].operations
+    if len(ops) > LIGHT_STEPS:
+        return False
+    size = 0
+    for op in ops:
+        if op.operation.name == "scf.while":
+            return False
+        for place in slices_of(op):
+            if not isinstance(place.size, int):
+                return False
+            size += place.size
+    return size < LIGHT_BYTES
 
 
 class CpuProgram(NativeProgram):

@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Sequence
 
 from stablehlo_py.backends.cpu.elf import ObjectFile, reading
+from stablehlo_py.codegen.emitter import Emitter
+from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.errors import LoadError
 from stablehlo_py.runtime.artifact import describe
 from stablehlo_py.runtime.program import CompiledProgram
@@ -25,11 +27,9 @@ def sign(program: CompiledProgram, device: Sequence[bytes] = ()) -> str:
     return global_of(signature(program, device))
 
 
-def global_of(data: bytes) -> str:
+def global_of(data: bytes, emitter: type[Emitter] = LlvmEmitter) -> str:
     """The text of a global that is the section."""
-    listed = f'dense<"0x{data.hex().upper()}"> : tensor<{len(data)}xi8>'
-    attributes = f'{{addr_space = 0 : i32, section = "{SECTION}"}}'
-    return f"llvm.mlir.global external constant @{SYMBOL}({listed}) {attributes} : !llvm.array<{len(data)} x i8>"
+    return emitter.section(SYMBOL, SECTION, data)
 
 
 def signature(program: CompiledProgram, device: Sequence[bytes] = ()) -> bytes:

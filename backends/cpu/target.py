@@ -4,12 +4,13 @@ sets."""
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from stablehlo_py.backends.cpu.features import TILE_FEATURES, missing_features
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
+from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter
 from stablehlo_py.codegen.target import (
     AARCH64,
     ARMV7,
@@ -35,6 +36,7 @@ class CpuTarget(TargetDescription):
             those of bytes that are both signed or both unsigned; "i8mm": all; "": none.
         shares_functions: kernels may call functions that others of the program call, too.
         scalable: vectors of this width are the first lanes of those of SVE, which are as wide or wider.
+        emits: what writes functions for it.
     """
 
     l1: int = 32 << 10
@@ -42,10 +44,11 @@ class CpuTarget(TargetDescription):
     byte_products: str = ""
     scalable: bool = False
     shares_functions: bool = False
+    emits: type[LlvmEmitter | LlvmIrEmitter] = field(default=LlvmEmitter, repr=False)
 
     def emitter(self) -> Emitter:
         """What writes one function for this CPU."""
-        return LlvmEmitter(self)
+        return self.emits(self)
 
     @property
     def pair_intrinsics(self) -> dict[int, str]:

@@ -172,7 +172,8 @@ def program_of(
     made.factorizations = tuple(each for each in library if isinstance(each, LibraryFactorization))
     made.convolutions = tuple(each for each in library if isinstance(each, LibraryConvolution))
     made.stages = {PLANS: generated.plans.text(), "kernels": _program_text(program, target)}
-    made.stages |= {TRITON: _sources(modules)} if modules else {}
+    if modules:
+        made.stages = {**made.stages, TRITON: _sources(modules)}
     made.features = required_features(host) + code.features
     units = program.host_units()
     made.symbols = outside_symbols(name for unit in units for name, _ in unit.externals)

@@ -136,7 +136,7 @@ class RaceCheckBackend(OpenClBackend):
         kernels = {name: _begun(kernel, target.checks) for name, kernel in generated.kernels.items()}
         generated = replace(generated, kernels=kernels)
         program = program_of(module, generated, self.name, target, self.host(options), options)
-        program.stages[CHECKS] = json.dumps(asdict(target.checks), indent=1)
+        program.stages = {**program.stages, CHECKS: json.dumps(asdict(target.checks), indent=1)}
         return program
 
     def load(self, program: CompiledProgram, device: int = 0) -> Code:

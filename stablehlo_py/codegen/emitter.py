@@ -111,6 +111,11 @@ class Emitter:
         """The text of a read-only table, aligned to 64 bytes: contiguous numbers in the target's byte order."""
         raise InternalError(f"{cls.__name__} has no table")
 
+    @classmethod
+    def section(cls, name: str, section: str, content: bytes) -> str:
+        """The text of read-only bytes that other modules see, in a section of their own."""
+        raise InternalError(f"{cls.__name__} has no section")
+
     def parameter(self, name: str) -> str:
         """What a parameter is called."""
         raise self.lacks("parameter")

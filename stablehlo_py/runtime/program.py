@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -199,6 +199,36 @@ class DynamicLayout:
         return table[-1 - number] if number < 0 else number
 
 
+MadeOfOthers: TypeAlias = Callable[[Mapping[str, str | bytes]], str | bytes]
+
+
+class StageContents(Mapping[str, str | bytes]):
+    """Text of stages by name, or MLIR bytecode. A function in place of it makes it of the others when it is first read:
+    of most programs nobody reads any."""
+
+    def __init__(self, contents: Mapping[str, str | bytes | MadeOfOthers]) -> None:
+        self._contents = dict(contents)
+
+    def __getitem__(self, name: str) -> str | bytes:
+        content = self._contents[name]
+        if not isinstance(content, (str, bytes)):
+            content = self._contents[name] = content(self)
+        return content
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._contents
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contents)
+
+    def __len__(self) -> int:
+        return len(self._contents)
+
+    def __or__(self, others: Mapping[str, str | bytes]) -> StageContents:
+        more = others._contents if isinstance(others, StageContents) else others
+        return StageContents({**self._contents, **more})
+
+
 @dataclass(repr=False)
 class CompiledProgram:
     """Everything needed to run a program in a new process, and what a user may ask about it.
@@ -224,7 +254,7 @@ class CompiledProgram:
         graphs: whether a device may be asked for all kernels in one go; accesses: then what each of `kernels` accesses,
             None where that is not known.
         threads: threads a call may use.
-        stages: text of stages (or MLIR bytecode, rendered when asked for).
+        stages: text of stages (or MLIR bytecode, rendered when asked for), in their order.
         grid: for a program that runs as several processes, or exchanges data with the host while it runs.
         dynamic: of a program with dynamic dimensions, what a call works out.
         leaves: which arguments of the call that was exported are the inputs, where that is known.
@@ -242,7 +272,7 @@ class CompiledProgram:
     arena_bytes: int
     uses_pool: bool
     threads: int
-    stages: dict[str, str | bytes] = field(default_factory=dict)
+    stages: Mapping[str, str | bytes] = field(default_factory=dict)
     report: str = ""
     machine: str = field(default_factory=this_machine)
     features: tuple[str, ...] = ()

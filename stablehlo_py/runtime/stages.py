@@ -23,7 +23,8 @@ class Stages(Mapping[str, str]):
     def __init__(
         self, stored: Mapping[str, str | bytes], derived: Mapping[str, Callable[[], str]] | None = None
     ) -> None:
-        self._stored = dict(stored)
+        self._stored = stored
+        self._texts: dict[str, str] = {}
         self._derived = dict(derived or {})
 
     @public
@@ -31,12 +32,10 @@ class Stages(Mapping[str, str]):
         if not isinstance(name, str) or name not in {*self._stored, *self._derived}:
             remedy = near_miss(name, self) if isinstance(name, str) else f"stages: {elided(self)}"
             raise NoSuchStage(f"there is no stage {shown(name)}", remedy=remedy)
-        if name in self._derived and name not in self._stored:
-            self._stored[name] = self._derived[name]()
-        text = self._stored[name]
-        if isinstance(text, bytes):
-            text = self._stored[name] = render_bytecode(text)
-        return text
+        if name not in self._texts:
+            content = self._stored[name] if name in self._stored else self._derived[name]()
+            self._texts[name] = render_bytecode(content) if isinstance(content, bytes) else content
+        return self._texts[name]
 
     def __iter__(self) -> Iterator[str]:
         yield from self._stored

@@ -1,4 +1,5 @@
-"""Emitters: the same function as llvm dialect and as C computes the same bits; what an emitter lacks it says."""
+"""Emitters: the same function as llvm dialect, as LLVM IR and as C computes the same bits; what an emitter lacks it
+says."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, object_of
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import host_target
@@ -21,6 +23,7 @@ from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.c import CEmitter
 from stablehlo_py.codegen.emitters.c_helpers import helpers_of
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
+from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.values import Space, pointer
 from stablehlo_py.errors import InternalError
@@ -41,7 +44,7 @@ def function(body: Body, emitter: Emitter) -> Function:
 
 
 def same(body: Body, x: np.ndarray, y: np.ndarray, tmp_path: Path, table: np.ndarray | None = None) -> np.ndarray:
-    """What a function of (x, y, number of elements of x) writes to y, as both emitters write the function."""
+    """What a function of (x, y, number of elements of x) writes to y, as all emitters write the function."""
     llvm, c = function(body, host_target().emitter()), function(body, CEmitter())
     text = llvm.text()
     written = c.text().replace("static void kernel(", "void kernel(")
@@ -50,6 +53,11 @@ def same(body: Body, x: np.ndarray, y: np.ndarray, tmp_path: Path, table: np.nda
         text = "\n".join([text, constant_table("table", table, I64)])
         source = source.replace("void kernel(", f"{constant_table('table', table, I64, CEmitter)}\nvoid kernel(")
     code = NativeCode([compile_units([Unit(("kernel",), text, tuple(llvm.externals.items()))])])
+    at_once = function(body, LlvmIrEmitter(host_target()))
+    ir = [*at_once.externals.values(), at_once.text()]
+    if table is not None:
+        ir.append(constant_table("table", table, I64, LlvmIrEmitter))
+    codes = [code, *(NativeCode([object_of("\n".join(ir), level)]) for level in (QUICK, BEST))]
     assert COMPILER is not None
     (tmp_path / "kernel.c").write_text(source)
     library = tmp_path / "kernel.so"
@@ -62,10 +70,11 @@ def same(body: Body, x: np.ndarray, y: np.ndarray, tmp_path: Path, table: np.nda
     assert made.returncode == 0, made.stderr + source
     results = []
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    for run in (signature(code.address("kernel")), signature(("kernel", ctypes.CDLL(str(library))))):
+    runs = [signature(code.address("kernel")) for code in codes]
+    for run in (*runs, signature(("kernel", ctypes.CDLL(str(library))))):
         results.append(y.copy())
         run(x.ctypes.data, results[-1].ctypes.data, x.size)
-    np.testing.assert_array_equal(*results)
+        np.testing.assert_array_equal(results[-1], results[0])
     return results[0]
 
 

@@ -57,7 +57,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     alone = f.cmp("eq", count, f.const(0))
     f.if_(alone, lambda: f.set_memory(f.out0, 0, size * blocks), together)
-    tables = {table: constant_table(table, rows, I64)}
+    tables = {table: constant_table(table, rows, I64, target.emits)}
     return Kernel.of(finished(f), tables=tables, communicates=text(op, "origin"))
 
 

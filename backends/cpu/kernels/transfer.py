@@ -84,4 +84,4 @@ def _through_channel(fusion: Fusion, target: CpuTarget, others: str, function: s
 
         f.if_(f.cmp("eq", offset, f.const(NOBODY)), nothing, call)
 
-    return _transfer(fusion, target, body, {table: constant_table(table, offsets, I64)})
+    return _transfer(fusion, target, body, {table: constant_table(table, offsets, I64, target.emits)})

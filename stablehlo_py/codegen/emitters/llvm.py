@@ -100,6 +100,12 @@ class LlvmEmitter(Emitter):
             array = f"array<{size} x {array}>"
         return f"llvm.mlir.global {cls.table_linkage} constant @{name}({body}) {attributes} : !llvm.{array}"
 
+    @classmethod
+    def section(cls, name: str, section: str, content: bytes) -> str:
+        listed = f'dense<"0x{content.hex().upper()}"> : tensor<{len(content)}xi8>'
+        attributes = f'{{addr_space = {cls.table_space} : i32, section = "{section}"}}'
+        return f"llvm.mlir.global external constant @{name}({listed}) {attributes} : !llvm.array<{len(content)} x i8>"
+
     def parameter(self, name: str) -> str:
         return f"%{name}"
 

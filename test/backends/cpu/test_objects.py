@@ -14,22 +14,25 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
+from stablehlo_py import compiler
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.cpu import features, light_objects, objects, program
+from stablehlo_py.backends.cpu import compile, features, light_objects, objects, program
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
-from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, required_features
 from stablehlo_py.codegen.builder import F32, I64, Function
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import InternalError
-from stablehlo_py.mlir import ir, quiet_context
+from stablehlo_py.mlir import quiet_context
+from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.loading import executable
 from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.runtime.stages import stage_texts
 
 
 def adder(number: int) -> Unit:
@@ -68,22 +71,13 @@ def test_units_call_each_other_across_shards(threads: int) -> None:
         assert integer_function(code, f"twice{number}")(100) == 100 + 2 * number
 
 
-def test_light_code_is_that_of_the_engine() -> None:
-    compiler = ObjectCompiler(2, quiet_context())
-    compiler.add(adder(1))
-    kernels, entries = compiler.finish_light([caller(1)])
-    assert _text(kernels) == _text(compile_units([adder(1)]))
-    assert _text(entries) == _text(compile_units([caller(1)]))
-    assert integer_function(NativeCode([kernels, entries]), "twice1")(100) == 102
-
-
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere all code is optimized")
 def test_code_that_runs_for_nanoseconds_is_not_optimized(monkeypatch: pytest.MonkeyPatch) -> None:
     levels = []
 
-    def noted(text: str, context: ir.Context, level: int = light_objects.BEST) -> bytes:
+    def noted(text: str, level: int = light_objects.BEST) -> bytes:
         levels.append(level)
-        return object_of(text, context, level)
+        return object_of(text, level)
 
     object_of = light_objects.object_of
     monkeypatch.setattr(light_objects, "object_of", noted)
@@ -135,14 +129,32 @@ def test_results_without_optimization_are_the_same_in_bits(monkeypatch: pytest.M
     assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
-def test_light_code_that_almost_fills_a_shard_stays_light() -> None:
-    compiler = ObjectCompiler(2, quiet_context())
-    compiler.add(adder(1))
-    room = SHARD_CHARACTERS - len(adder(1).text) - len("// ")
-    compiler.add(Unit((), "// " + "x" * (room - 1)))
-    assert compiler.is_small
-    kernels, entries = compiler.finish_light([caller(1)], adder(2))
-    assert integer_function(NativeCode([kernels, entries]), "twice1")(100) == 102
+def test_light_programs_of_more_than_a_shard_are_compiled_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, options = program_of("%0 = stablehlo.tanh %x : tensor<70xf32>"), shlo.Options(isolate=False, cache_dir=None)
+    light = compile_program(text, options=options)
+    monkeypatch.setattr(compile, "SHARD_CHARACTERS", 100)
+    monkeypatch.setattr(compile, "known_object_of", None)
+    heavy = compile_program(text, options=options)
+    assert [len(light.objects), len(heavy.objects)] == [2, 1]
+    x = np.linspace(-3, 3, 70, dtype=np.float32)
+    (one,), (other,) = (executable(made)(x) for made in (light, heavy))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_light_program_has_the_stages_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept of them but the first: the others are made when they are read, or written."""
+    text, options = program_of("%0 = stablehlo.tanh %x : tensor<70xf32>"), shlo.Options(isolate=False, cache_dir=None)
+    light = compile_program(text, options=options)
+    monkeypatch.setattr(compile, "may_be_light", lambda _: False)
+    monkeypatch.setattr(compiler, "SMALL_MODULE", 0)
+    heavy = compile_program(text, options=options)
+    texts, others = stage_texts(light), stage_texts(heavy)
+    assert list(texts) == list(others)
+    for name in ("llvm", "kernels", *light.stages):
+        assert texts[name] == others[name], name
+    read = artifact.deserialize(artifact.serialize(compile_program(text, options=options)))
+    assert list(read.stages) == list(heavy.stages)
+    assert stage_texts(read)["kernels"] == others["kernels"]
 
 
 def test_the_first_shard_is_small() -> None:
@@ -161,7 +173,7 @@ def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(light_objects, "_known_size", 0)
 
     def made(number: int) -> bytes:
-        return light_objects.known_object_of(adder(number).text, quiet_context())
+        return light_objects.known_object_of(f"define i64 @f() {{\nret i64 {number}\n}}")
 
     first = made(1)
     monkeypatch.setattr(light_objects, "_MOST_KNOWN", int(2.5 * light_objects._known_size))
@@ -221,7 +233,9 @@ def test_small_code_that_does_not_parse_says_where() -> None:
     compiler = ObjectCompiler(2, quiet_context())
     compiler.add(Unit(("f",), "llvm.func @f() { llvm.no_such_op }"))
     with pytest.raises(InternalError, match=r"does not parse(.|\n)*no_such_op"):
-        compiler.finish_light([])
+        compiler.finish()
+    with pytest.raises(InternalError, match=r"refused(.|\n)*no_such_op"):
+        light_objects.object_of("define void @f() {\nno_such_op\n}")
 
 
 def test_the_order_of_objects_is_that_of_units() -> None:
