@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, is_grid
@@ -141,9 +141,14 @@ def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Gener
     """The code of a light program, in LLVM IR; None: it is not light, or does not fit into one shard."""
     if not may_be_light(module):
         return None
-    code = generate(module, replace(target, emits=LlvmIrEmitter), options)
+    code = generate(module, _in_llvm_ir(target), options)
     size = sum(len(unit.text) for unit in code.units)
     return code if code.program.is_light and size < SHARD_CHARACTERS else None
+
+
+@cache
+def _in_llvm_ir(target: CpuTarget) -> CpuTarget:
+    return replace(target, emits=LlvmIrEmitter)
 
 
 def _light_objects(code: Generated, data: bytes) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +33,12 @@ SYMBOL = np.dtype(
 RELOCATION = np.dtype([("place", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 
 
+# The same as numbers of Python: those of NumPy take longer than a small file is worth.
+_HEADER, _SECTION, _SYMBOL = Struct("<16sHHIQQQI6H"), Struct("<2I4Q2I2Q"), Struct("<I2BH2Q")
+
+
 class Section(NamedTuple):
-    """A record of `SECTION` as numbers of Python: those of NumPy take longer than a small file is worth."""
+    """A record of `SECTION`."""
 
     name: int
     type: int
@@ -48,7 +53,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """The same of `SYMBOL`."""
+    """A record of `SYMBOL`."""
 
     name: int
     info: int
@@ -86,14 +91,20 @@ def reading() -> Iterator[None]:
 
 
 class ObjectFile:
-    """A relocatable file; `header` and `sections` are its records. Raises LoadError: it is none, or ends too early."""
+    """A relocatable file. Raises LoadError: it is none, or ends too early."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self.header = self._records(HEADER, 0, 1)[0]
-        if not content.startswith(_MAGIC) or self.header["type"] != _RELOCATABLE:
+        (header,) = self._rows(_HEADER, 0, 1)
+        _, type_, self.machine, _, _, _, self._sections, _, _, _, _, _, self._count, self._names = header
+        if not content.startswith(_MAGIC) or type_ != _RELOCATABLE:
             raise damaged("is damaged: it is no object file")
-        self.sections = self._records(SECTION, int(self.header["sections"]), int(self.header["count"]))
+        self.rows = [Section(*row) for row in self._rows(_SECTION, self._sections, self._count)]
+
+    def _rows(self, kind: Struct, offset: int, count: int) -> Iterator[tuple[int, ...]]:
+        if offset + count * kind.size > len(self._content):
+            raise damaged(_TOO_EARLY)
+        return kind.iter_unpack(memoryview(self._content)[offset : offset + count * kind.size])
 
     def _records(self, kind: np.dtype, offset: int, count: int) -> np.ndarray:
         if offset + count * kind.itemsize > len(self._content):
@@ -101,14 +112,14 @@ class ObjectFile:
         return np.frombuffer(self._content, kind, count, offset)
 
     @property
-    def machine(self) -> int:
-        """The number of its processor in ELF."""
-        return int(self.header["machine"])
+    def header(self) -> np.void:
+        """Its first record."""
+        return self._records(HEADER, 0, 1)[0]
 
-    @cached_property
-    def rows(self) -> list[Section]:
+    @property
+    def sections(self) -> np.ndarray:
         """The records of the sections."""
-        return [Section(*row) for row in self.sections.tolist()]
+        return self._records(SECTION, self._sections, self._count)
 
     def data(self, number: int) -> memoryview:
         """The content of a section."""
@@ -124,7 +135,7 @@ class ObjectFile:
     @cached_property
     def names(self) -> list[str]:
         """Of the sections."""
-        return self._texts(int(self.header["names"]), (row.name for row in self.rows))
+        return self._texts(self._names, [row.name for row in self.rows])
 
     def table(self, number: int, kind: np.dtype) -> np.ndarray:
         """The records of a section."""
@@ -134,18 +145,27 @@ class ObjectFile:
         """The sections of one type."""
         return [number for number, row in enumerate(self.rows) if row.type == kind]
 
-    @cached_property
-    def symbols(self) -> tuple[np.ndarray, list[str]]:
-        """All symbols, and their names."""
+    @property
+    def symbols(self) -> np.ndarray:
+        """The records of all symbols."""
         for number in self.numbers(SYMBOLS):
-            records = self.table(number, SYMBOL)
-            return records, self._texts(self.rows[number].link, records["name"].tolist())
-        return np.empty(0, SYMBOL), []
+            return self.table(number, SYMBOL)
+        return np.empty(0, SYMBOL)
 
     @cached_property
     def symbol_rows(self) -> list[Symbol]:
-        """The records of all symbols."""
-        return [Symbol(*row) for row in self.symbols[0].tolist()]
+        """The same as numbers of Python."""
+        for number in self.numbers(SYMBOLS):
+            row = self.rows[number]
+            return [Symbol(*each) for each in self._rows(_SYMBOL, row.offset, row.size // _SYMBOL.size)]
+        return []
+
+    @cached_property
+    def symbol_names(self) -> list[str]:
+        """The names of all symbols."""
+        for number in self.numbers(SYMBOLS):
+            return self._texts(self.rows[number].link, [row.name for row in self.symbol_rows])
+        return []
 
     @cached_property
     def exchanged(self) -> list[int]:

@@ -97,7 +97,7 @@ class Linker:
         defined: dict[str, int] = {}
         values = [self._values(index, address, defined) for index in range(len(self._files))]
         for index, file in enumerate(self._files):
-            _, names = file.symbols
+            names = file.symbol_names
             # Where symbols are, where branches to them lead, and where their addresses lie.
             targets, slots = values[index].copy(), np.zeros_like(values[index])
             for number in file.exchanged:
@@ -121,7 +121,7 @@ class Linker:
         """The addresses of a file's symbols, 0 of those that it does not define; global ones are noted in `defined`."""
         file = self._files[index]
         values = [0] * len(file.symbol_rows)
-        for number, (name, row) in enumerate(zip(file.symbols[1], file.symbol_rows, strict=True)):
+        for number, (name, row) in enumerate(zip(file.symbol_names, file.symbol_rows, strict=True)):
             if row.section >= RESERVED and row.is_exchanged:
                 raise damaged(f"has {name} in no section")
             if (index, row.section) in self._places:

@@ -182,6 +182,7 @@ def named_target(name: str | None, default: CpuTarget) -> CpuTarget:
     return found
 
 
+@cache
 def runs_here(target: CpuTarget) -> bool:
     """Whether programs for a CPU may be loaded into a process of this one, if it has the features: those of `NAMED`,
     and what other packages describe for this architecture."""

@@ -84,7 +84,7 @@ class _CodeObject:
         notes = list(self._placed.values())
         data = [self._place(number, CONTENT, ALLOCATE) for number, is_code in file.placed() if not is_code]
         code = [self._place(number, CONTENT, ALLOCATE | EXECUTE) for number, is_code in file.placed() if is_code]
-        records, names = file.symbols
+        records, names = file.symbols, file.symbol_names
         self._exported = [number for number in file.exchanged if self._is_exported(records[number], names[number])]
         texts, places = _joined([names[number] for number in self._exported])
         symbols = np.zeros(1 + len(self._exported), SYMBOL)
@@ -189,7 +189,7 @@ class _CodeObject:
         """Fill the tables that hold addresses."""
         numbers = {id(section): number for number, section in enumerate(self._sections, 1)}
         for row, number in zip(self._symbols[1:], self._exported, strict=True):
-            section = self._placed[int(self._file.symbols[0][number]["section"])]
+            section = self._placed[int(self._file.symbols[number]["section"])]
             row["section"], row["value"] = numbers[id(section)], section.address + int(row["value"])
         by_name = {section.name: section for section in self._sections}
         for name in (".dynsym", ".symtab"):
@@ -207,7 +207,7 @@ class _CodeObject:
 
     def _relocate(self) -> None:
         """Write the distances that code and descriptors hold."""
-        records, names = self._file.symbols
+        records, names = self._file.symbols, self._file.symbol_names
         for number in self._file.numbers(RELOCATIONS):
             section = self._placed.get(int(self._file.sections[number]["info"]))
             if section is None:

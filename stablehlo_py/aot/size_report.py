@@ -34,7 +34,7 @@ def _parts(code: bytes) -> list[str]:
         name = "code" if flags & EXECUTE else "read-only data"
         if file.names[number].startswith((".text", ".rodata", ".data.rel.ro")):
             kinds[name] += int(file.sections[number]["size"])
-    records, names = file.symbols
+    records, names = file.symbols, file.symbol_names
     functions = sorted(
         ((int(record["size"]), name) for record, name in zip(records, names, strict=True) if record["info"] & 15 == 2),
         reverse=True,

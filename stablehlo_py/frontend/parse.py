@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from weakref import WeakKeyDictionary
 
 from stablehlo_py.boundary import UNREADABLE, is_unreadable
 from stablehlo_py.errors import LoadError, VersionError
@@ -11,7 +13,7 @@ from stablehlo_py.frontend.diagnostics import load_error
 from stablehlo_py.frontend.nesting import check_text
 from stablehlo_py.frontend.source import DAMAGED, Format, Source
 from stablehlo_py.frontend.text import parse_text
-from stablehlo_py.mlir import Diagnostic, MLIRError, diagnostics, errors_of, ir, stablehlo
+from stablehlo_py.mlir import Diagnostic, MLIRError, PassManager, diagnostics, errors_of, ir, run_upstream, stablehlo
 
 
 def parse(source: Source, context: ir.Context) -> ir.Module:
@@ -63,7 +65,7 @@ def check_version(source: Source) -> None:
     if source.version is None:
         return
     version = ".".join(map(str, source.version))
-    newest, oldest = stablehlo.get_current_version(), stablehlo.get_minimum_version()
+    newest, oldest = _versions()
     if source.version > _numbers(newest):
         raise VersionError(
             f"the artifact is for StableHLO {version}, this compiler reads up to {newest}",
@@ -79,6 +81,13 @@ def check_version(source: Source) -> None:
         )
 
 
+@cache
+def _versions() -> tuple[str, str]:
+    """The newest and the oldest that this StableHLO reads."""
+    return stablehlo.get_current_version(), stablehlo.get_minimum_version()
+
+
+@cache
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
@@ -87,12 +96,28 @@ def _parse_plainly(source: Source, context: ir.Context) -> ir.Module:
     with diagnostics(context) as collected:
         try:
             if source.format is not Format.TEXT:
-                # Reads plain bytecode too, and upgrades VHLO in either.
-                return stablehlo.deserialize_portable_artifact(context, source.data)
+                return _read_bytecode(source.data, context)
             return parse_text(ir, source.data.decode(), source.name, context)
         except (MLIRError, ValueError) as error:
             unexplained = Diagnostic(ir.DiagnosticSeverity.ERROR, str(error), ir.Location.unknown(context))
             raise load_error(source, errors_of(error, collected) or [unexplained]) from None
+
+
+def _read_bytecode(data: bytes, context: ir.Context) -> ir.Module:
+    """A module in StableHLO, from a portable artifact or from plain bytecode, in either of which VHLO is upgraded. That
+    is what `deserialize_portable_artifact` does, which makes all of VHLO's rewrites for each module."""
+    upgrades = _upgrades.get(context)
+    if upgrades is None:
+        with context, ir.Location.unknown():
+            run_upstream(ir.Module.create(), "stablehlo-legalize-to-vhlo")  # loads VHLO
+        passes = f"vhlo-to-version{{target={_versions()[0]}}},vhlo-legalize-to-stablehlo"
+        upgrades = _upgrades[context] = PassManager.parse(f"builtin.module({passes})", context=context)
+    module = ir.Module.parse(data, context)
+    upgrades.run(module.operation)
+    return module
+
+
+_upgrades: WeakKeyDictionary[ir.Context, PassManager] = WeakKeyDictionary()
 
 
 def parse_again(source: Source, bytecode: bytes, context: ir.Context) -> ir.Module:

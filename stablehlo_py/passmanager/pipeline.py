@@ -58,7 +58,7 @@ class Pipeline:
         return Pipeline(_parse_steps(_without_anchor(text)))
 
     def __str__(self) -> str:
-        return f"builtin.module({','.join(step_text(step) for step in self.steps)})"
+        return _text_of(self.steps)
 
     def __add__(self, other: Pipeline) -> Pipeline:
         return Pipeline(self.steps + other.steps)
@@ -77,12 +77,16 @@ class Pipeline:
         # Types are made under a location (their verifiers report to it); ops of ours carry their own.
         with module.context, ir.Location.unknown(module.context), _without_cyclic_gc():
             for number, step in enumerate(steps):
-                text, done = partial(step_text, step), Pipeline(steps[: number + 1]).__str__
+                text, done = partial(step_text, step), partial(_text_of, steps[: number + 1])
                 with instrumentation.around(step_name(step), text, done, module):
                     if isinstance(step, str):
                         managers[step].run(module.operation)
                     else:
                         step.run(module)
+
+
+def _text_of(steps: Sequence[Step]) -> str:
+    return f"builtin.module({','.join(step_text(step) for step in steps)})"
 
 
 @contextmanager

@@ -202,7 +202,7 @@ def section_places(found: Loaded) -> dict[str, int]:
 @pytest.mark.parametrize("gpu", GPUS)
 def test_distances_lead_where_the_symbols_are(gpu) -> None:
     file, found = ObjectFile(made(gpu)), Loaded(code_object(made(gpu)))
-    records, _ = file.symbols
+    records, _ = file.symbols, file.symbol_names
     expected = [
         (file.names[int(records[symbol]["section"])], int(records[symbol]["value"]))
         for number in file.numbers(RELOCATIONS)
