@@ -177,7 +177,7 @@ def test_kernels_are_found_by_name(gpu) -> None:
 def targets(object_: bytes, found: Loaded) -> list[tuple[str, int]]:
     """Where the relocations of an object lead in what was linked of it: the name of a section, a place in it."""
     file = ObjectFile(object_)
-    records, _ = file.symbols
+    records = file.symbols
     names = section_places(found)
     shown = []
     for number in file.numbers(RELOCATIONS):
@@ -202,7 +202,7 @@ def section_places(found: Loaded) -> dict[str, int]:
 @pytest.mark.parametrize("gpu", GPUS)
 def test_distances_lead_where_the_symbols_are(gpu) -> None:
     file, found = ObjectFile(made(gpu)), Loaded(code_object(made(gpu)))
-    records, _ = file.symbols, file.symbol_names
+    records = file.symbols
     expected = [
         (file.names[int(records[symbol]["section"])], int(records[symbol]["value"]))
         for number in file.numbers(RELOCATIONS)
