@@ -199,7 +199,7 @@ def main() -> None:
         ours(program)
         xlas(module)
     watch(api, "module_for", lambda *_: "reading")
-    watch(compiler, "run_stages", lambda _, __, stage, *___: f"to {stage}")
+    watch(compiler, "_run_stage", lambda _, stage, *__: f"to {stage}")
     watch(CpuBackend, "compile", lambda *_: "kernels")
     watch(ObjectCompiler, "finish", lambda *_: "machine code")
     watch(compile, "_light_objects", lambda *_: "machine code")

@@ -209,11 +209,10 @@ def run_stages(
     *,
     instrumentation: Instrumentation | None = None,
     target: str = DEFAULT_TARGET,
-    snapshots: Snapshots | None = None,
 ) -> ir.Module | str:
     """Take a module that is at stage `start` (or not yet at any: "") to stage `stop`.
 
-    Returns the module, or the text of one of the backend's own stages. `snapshots` keeps every stage on the way.
+    Returns the module, or the text of one of the backend's own stages.
 
     Raises:
         OptionError: as `stages_between`.
@@ -222,17 +221,27 @@ def run_stages(
     backend = get_backend(target)
     stages = stages_between(start, stop, backend)
     if not start:
-        declare_windows(module, options.scatter_windows)
-        declare_grid(module, options.num_replicas, options.num_partitions)
+        _declare(module, options)
     for stage in stages:
         if stage in backend.stages:
             return backend.lower(module, stage, options)
-        stage_pipeline(stage, options, backend).run(module, instrumentation)
-        if FIXPOINT in module.operation.attributes:
-            del module.operation.attributes[FIXPOINT]  # of ops by their addresses: another in every process
-        if snapshots is not None:
-            snapshots.take(stage, module)
+        _run_stage(module, stage, options, backend, instrumentation)
     return module
+
+
+def _declare(module: ir.Module, options: Options) -> None:
+    """Write into a module that is not yet at any stage what options say of it."""
+    declare_windows(module, options.scatter_windows)
+    declare_grid(module, options.num_replicas, options.num_partitions)
+
+
+def _run_stage(
+    module: ir.Module, stage: str, options: Options, backend: Backend, instrumentation: Instrumentation | None
+) -> None:
+    """Take a module from the stage before this one to this one."""
+    stage_pipeline(stage, options, backend).run(module, instrumentation)
+    if FIXPOINT in module.operation.attributes:
+        del module.operation.attributes[FIXPOINT]  # of ops by their addresses: another in every process
 
 
 class Snapshots:
@@ -333,15 +342,14 @@ def _run_module_stages(
 ) -> None:
     """Take a loaded module to the last stage that is a module, and note how long each took, in seconds."""
     instrumentation = Instrumentation(keep_input=False, verify_each=options.verify)
-    begin = ""
+    _declare(module, options)
     for stage in module_stages(backend):
         progress.at(stage)
         started = time.perf_counter()
-        run_stages(
-            module, begin, stage, options, instrumentation=instrumentation, target=backend.name, snapshots=snapshots
-        )
+        _run_stage(module, stage, options, backend, instrumentation)
+        if snapshots is not None:
+            snapshots.take(stage, module)
         times.append((stage, time.perf_counter() - started))
-        begin = stage
 
 
 def cache_entry(content: bytes, backend: Backend, options: Options, variant: str = "") -> CacheEntry | None:

@@ -8,7 +8,7 @@ stop. Other threads fork while it is at one (stablehlo_py/forks.py).
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # signal's own getsignal takes 20 times as long: it makes enumerators
+import _signal  # type: ignore[import-not-found]  # signal's own functions take 20 times as long: they make enumerators
 import functools
 import signal
 import threading
@@ -39,16 +39,16 @@ class _Notes:
 
     def begin(self) -> None:
         for number in self.before:
-            signal.signal(number, self)
+            _signal.signal(number, self)
 
     def end(self) -> None:
         """Let the handlers be what they were. One that raises now does not keep others from being restored."""
         try:
             for number, handler in self.before.items():
-                if signal.getsignal(number) is self:
-                    signal.signal(number, handler)
+                if _signal.getsignal(number) is self:
+                    _signal.signal(number, handler)
         finally:
-            if any(signal.getsignal(number) is self for number in self.before):
+            if any(_signal.getsignal(number) is self for number in self.before):
                 self.end()
 
     def answer(self) -> None:

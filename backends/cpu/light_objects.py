@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from stablehlo_py import forks
 from stablehlo_py.codegen.target import host_architecture
+from stablehlo_py.dialect.context import ContextPool
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import deferred
 
@@ -37,8 +38,8 @@ def object_of(text: str, level: int = BEST) -> bytes:
 
     machine, head = _machine(level)
     try:
-        # In a context of its own: one for all would keep every constant.
-        return machine.emit_object(llvm.parse_assembly(head + text, llvm.create_context()))
+        with _contexts.lent(len(text)) as context:
+            return machine.emit_object(llvm.parse_assembly(head + text, context))
     except RuntimeError as error:  # llvmlite's, for all that LLVM reports
         raise InternalError(
             f"LLVM refused the generated code: {error}",
@@ -68,6 +69,15 @@ _lock = forks.Lock()
 _known: dict[tuple[str, int], bytes] = {}  # by text and level
 _known_size = 0
 _MOST_KNOWN = 4 << 20  # bytes; a program of one operation takes 5 KB, with its text
+
+
+def _new_context() -> llvmlite.binding.ContextRef:
+    import llvmlite.binding as llvm
+
+    return llvm.create_context()
+
+
+_contexts = ContextPool(_new_context)  # a context keeps every constant
 
 
 @cache

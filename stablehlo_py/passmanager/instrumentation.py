@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -69,11 +68,15 @@ class Instrumentation:
             or self.keep_input
         )
 
-    @contextmanager
     def around(
-        self, label: str, text: Callable[[], str], pipeline: Callable[[], str], module: ir.Module
-    ) -> Iterator[None]:
-        """Run one pass inside: `label` names it, `text` gives it in pipeline syntax, `pipeline` the pipeline up to and
+        self,
+        run: Callable[[], None],
+        label: str,
+        text: Callable[[], str],
+        pipeline: Callable[[], str],
+        module: ir.Module,
+    ) -> None:
+        """Run one pass: `label` names it, `text` gives it in pipeline syntax, `pipeline` the pipeline up to and
         including it.
 
         ShloError passes through; memory and stack that ran out, and names that are no text, are errors of their own
@@ -88,7 +91,7 @@ class Instrumentation:
         if self.timing is not None:
             self.timing.lap(BETWEEN)
         try:
-            yield
+            run()
         except Exception as error:
             if is_expected(error):
                 raise

@@ -77,12 +77,12 @@ class Pipeline:
         # Types are made under a location (their verifiers report to it); ops of ours carry their own.
         with module.context, ir.Location.unknown(module.context), _without_cyclic_gc():
             for number, step in enumerate(steps):
+                if isinstance(step, str):
+                    run = partial(managers[step].run, module.operation)
+                else:
+                    run = partial(step.run, module)
                 text, done = partial(step_text, step), partial(_text_of, steps[: number + 1])
-                with instrumentation.around(step_name(step), text, done, module):
-                    if isinstance(step, str):
-                        managers[step].run(module.operation)
-                    else:
-                        step.run(module)
+                instrumentation.around(run, step_name(step), text, done, module)
 
 
 def _text_of(steps: Sequence[Step]) -> str:
