@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stablehlo_py.backends.base import Backend, get_backend
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import jax.export
 
 T = TypeVar("T")
+
+SMALL_SOURCE = 1 << 12  # bytes: reading and compiling it again, for who asks for its stages, takes milliseconds
 
 
 @deferred()
@@ -147,4 +150,8 @@ def _compiled_in(
     symbolic: Callable[[ir.Module], T],
 ) -> CompiledProgram | T:
     module = module_for(source, context, backend, entry, options)
-    return symbolic(module) if is_symbolic(module) else compile_cached(module, backend, options, cached)
+    if is_symbolic(module):
+        return symbolic(module)
+    size = len(source.data) if isinstance(source, Source) else len(source)
+    again = partial(module_for, source, backend=backend, entry=entry, options=options) if size < SMALL_SOURCE else None
+    return compile_cached(module, backend, options, cached, again)

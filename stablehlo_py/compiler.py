@@ -7,16 +7,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 from stablehlo_py import progress
 from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.dialect.attributes import FIXPOINT
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.context import lent_context
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.grid import declare_grid
 from stablehlo_py.dialect.scatter_windows import declare_windows
 from stablehlo_py.dialect.types import tensor_bytes
@@ -34,9 +36,11 @@ from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.cache import CacheEntry, key_of
 from stablehlo_py.runtime.library import Interface, Library
-from stablehlo_py.runtime.program import CompiledProgram, MadeOfOthers, StageContents
+from stablehlo_py.runtime.program import CompiledProgram, StageContents
 from stablehlo_py.runtime.stages import stage_texts
 from stablehlo_py.targets import DEFAULT_TARGET
+
+ReadAgain: TypeAlias = Callable[[ir.Context], ir.Module]
 
 COMMON_STAGES = ("stablehlo", "hlo", "optimized")
 
@@ -246,47 +250,44 @@ def _run_stage(
 
 class Snapshots:
     """Stages of one compilation, kept for `Executable.stages`: as bytecode (0.2 us an op), or, where the module holds
-    weights, as text without them (2 us an op, but no copy of the weights for every stage). Of a small module the first
-    one is kept, and makes the others when they are read."""
+    weights, as text without them (2 us an op, but no copy of the weights for every stage)."""
 
-    def __init__(self, backend: Backend, options: Options) -> None:
-        self.contents: dict[str, str | bytes | MadeOfOthers] = {}
-        self._backend, self._options = backend, options
-        self._heavy = self._small = False
+    def __init__(self) -> None:
+        self.contents: dict[str, str | bytes] = {}
+        self._heavy: bool | None = None
 
     def take(self, stage: str, module: ir.Module) -> None:
         """Keep the module as it is now."""
-        if not self.contents:
+        if self._heavy is None:
             self._heavy = _constant_bytes(module) > HEAVY_CONSTANTS
         if self._heavy:
             text = module.operation.get_asm(binary=True, large_elements_limit=64, enable_debug_info=True)
             self.contents[stage] = bytes(text)
-        elif self._small:
-            *_, before = self.contents
-            self.contents[stage] = partial(_run_again, before, stage, self._options, self._backend.name)
         else:
-            self.contents[stage] = content = bytecode(module)
-            self._small = len(content) < SMALL_MODULE
+            self.contents[stage] = bytecode(module)
 
 
-HEAVY_CONSTANTS, SMALL_MODULE = 1 << 20, 1 << 12
+HEAVY_CONSTANTS = 1 << 20
+
+
+def _stages_again(again: ReadAgain, backend: Backend, options: Options) -> StageContents:
+    """The same, of a module that is read and taken to a stage anew when somebody asks for that."""
+    stages = module_stages(backend)
+    return StageContents(
+        {
+            stage: partial(_stage_again, before, stage, again, backend.name, options)
+            for before, stage in pairwise(("", *stages))
+        }
+    )
 
 
 @deferred()
-def _run_again(start: str, stop: str, options: Options, target: str, stages: Mapping[str, str | bytes]) -> bytes:
-    """A stage as bytecode, from the one before it."""
-    begin = stages[start]
-    with lent_context(len(begin)) as context:
-        return _run_again_in(context, begin, start, stop, options, target)
-
-
-def _run_again_in(
-    context: ir.Context, begin: str | bytes, start: str, stop: str, options: Options, target: str
+def _stage_again(
+    before: str, stage: str, again: ReadAgain, target: str, options: Options, stages: Mapping[str, str | bytes]
 ) -> bytes:
-    # In a function of its own: no module is left when the context goes to another program.
-    with context, ir.Location.unknown():
-        module = ir.Module.parse(begin)
-        run_stages(module, start, stop, options, target=target)
+    with make_context() as context, ir.Location.unknown():
+        module = ir.Module.parse(stages[before]) if before else again(context)
+        run_stages(module, before, stage, options, target=target)
         return bytecode(module)
 
 
@@ -303,19 +304,22 @@ def _constant_bytes(module: ir.Module) -> int:
     return total
 
 
-def compile_module(module: ir.Module, backend: Backend, options: Options) -> CompiledProgram:
-    """Compile a loaded, static module. The module is consumed."""
+def compile_module(
+    module: ir.Module, backend: Backend, options: Options, again: ReadAgain | None = None
+) -> CompiledProgram:
+    """Compile a loaded, static module. The module is consumed. If it can be read `again`, stages are not kept."""
     times: list[tuple[str, float]] = []
-    snapshots = Snapshots(backend, options)
+    snapshots = Snapshots()
     leaves = leaves_of(module)
     with module.context, ir.Location.unknown():
-        _run_module_stages(module, backend, options, times, snapshots)
+        _run_module_stages(module, backend, options, times, None if again else snapshots)
         progress.at("codegen")
         started = time.perf_counter()
         program = backend.compile(module, options)
         times.append(("codegen", time.perf_counter() - started))
     program.leaves = leaves
-    program.stages = StageContents(snapshots.contents) | program.stages
+    kept = _stages_again(again, backend, options) if again else StageContents(snapshots.contents)
+    program.stages = kept | program.stages
     listed = ", ".join(f"{stage} {1e3 * seconds:.0f}" for stage, seconds in times)
     program.report += f"\ncompile time, ms: {listed}"
     return program
@@ -367,11 +371,17 @@ def cache_entry(content: bytes, backend: Backend, options: Options, variant: str
 
 @deferred()
 def compile_cached(
-    module: ir.Module, backend: Backend, options: Options, entry: CacheEntry | None = None
+    module: ir.Module,
+    backend: Backend,
+    options: Options,
+    entry: CacheEntry | None = None,
+    again: ReadAgain | None = None,
 ) -> CompiledProgram:
-    """Compile a static module, store it in its entry of the cache, and dump its stages where options say so."""
+    """Compile a static module, store it in its entry of the cache, and dump its stages where options say so. `again`
+    reads it anew."""
     dump = dump_directory(options)
-    program = compile_module(module, backend, options)
+    # What is written to a file is written with all stages.
+    program = compile_module(module, backend, options, None if entry or dump else again)
     if entry is not None:
         entry.write(artifact.serialize(program, entry.key))
     dump_stages(program, dump)

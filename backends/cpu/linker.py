@@ -99,7 +99,9 @@ class Linker:
         for index, file in enumerate(self._files):
             names = file.symbol_names
             # Where symbols are, where branches to them lead, and where their addresses lie.
-            targets, slots = values[index].copy(), np.zeros_like(values[index])
+            targets = slots = values[index]
+            if self._stubs:
+                targets, slots = targets.copy(), np.zeros_like(slots)
             for number in file.exchanged:
                 if file.symbol_rows[number].section == UNDEFINED:
                     known = defined.get(names[number])

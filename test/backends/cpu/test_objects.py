@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py import compiler
+from stablehlo_py import api
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import compile, features, light_objects, objects, program
@@ -142,19 +142,16 @@ def test_light_programs_of_more_than_a_shard_are_compiled_by_the_engine(monkeypa
 
 
 def test_a_light_program_has_the_stages_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is kept of them but the first: the others are made when they are read, or written."""
+    """Its own are made when they are read, or written."""
     text, options = program_of("%0 = stablehlo.tanh %x : tensor<70xf32>"), shlo.Options(isolate=False, cache_dir=None)
     light = compile_program(text, options=options)
+    written = artifact.deserialize(artifact.serialize(compile_program(text, options=options)))
     monkeypatch.setattr(compile, "may_be_light", lambda _: False)
-    monkeypatch.setattr(compiler, "SMALL_MODULE", 0)
+    monkeypatch.setattr(api, "SMALL_SOURCE", 0)
     heavy = compile_program(text, options=options)
-    texts, others = stage_texts(light), stage_texts(heavy)
-    assert list(texts) == list(others)
-    for name in ("llvm", "kernels", *light.stages):
-        assert texts[name] == others[name], name
-    read = artifact.deserialize(artifact.serialize(compile_program(text, options=options)))
-    assert list(read.stages) == list(heavy.stages)
-    assert stage_texts(read)["kernels"] == others["kernels"]
+    assert list(stage_texts(light)) == list(stage_texts(written)) == list(stage_texts(heavy))
+    for name in ("llvm", "kernels", *heavy.stages):
+        assert stage_texts(light)[name] == stage_texts(written)[name] == stage_texts(heavy)[name], name
 
 
 def test_the_first_shard_is_small() -> None:
