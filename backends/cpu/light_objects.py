@@ -39,7 +39,11 @@ def object_of(text: str, level: int = BEST) -> bytes:
     machine, head = _machine(level)
     try:
         with _contexts.lent(len(text)) as context:
-            return machine.emit_object(llvm.parse_assembly(head + text, context))
+            module = llvm.parse_assembly(head + text, context)
+            module.verify()  # LLVM ends the process over what is not valid
+            made: bytes = machine.emit_object(module)
+            del module  # before the context goes to another thread
+            return made
     except RuntimeError as error:  # llvmlite's, for all that LLVM reports
         raise InternalError(
             f"LLVM refused the generated code: {error}",

@@ -29,6 +29,8 @@ def describe(location: ir.Location) -> str | None:
 
     MLIR's placeholder file "-" (text without a file name) counts as no file.
     """
+    if isinstance(location, ir.UnknownLoc):
+        return None
     printed = str(location)
     frames = [(_unescape(file), line, column) for file, line, column in _FILE.findall(printed) if file != "-"]
     if frames:

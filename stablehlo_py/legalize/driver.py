@@ -39,7 +39,7 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
 from stablehlo_py.legalize.conversion import Conversion, raise_problems
 from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
 from stablehlo_py.legalize.structure import flatten
-from stablehlo_py.mlir import ir, run_upstream
+from stablehlo_py.mlir import ir, quant, run_upstream
 
 # What may be there before or after: our own ops, control flow that is already in normal form, terminators, calls of
 # functions.
@@ -142,7 +142,7 @@ class _Run(Conversion):
             reason, remedy = f"has an argument of type {type_}", "export the model without effects (callbacks, tokens)"
         elif not type_.has_static_shape and not isinstance(type_.encoding, ir.StringAttr):
             reason, remedy = f"has an argument of dynamic shape, {type_}", "load the module with concrete shapes"
-        elif "!quant" in str(type_):
+        elif isinstance(type_.element_type, quant.QuantizedType):
             reason, remedy = f"has an argument of quantized type, {type_}", "run the pass legalize-quantized first"
         else:
             return
