@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.cpu.elf import ObjectFile, reading
-from stablehlo_py.codegen.emitter import Emitter
-from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.errors import LoadError
 from stablehlo_py.runtime.artifact import describe
 from stablehlo_py.runtime.program import CompiledProgram
+
+if TYPE_CHECKING:
+    from stablehlo_py.codegen.emitter import Emitter
 
 SYMBOL, SECTION = "shlo_signature", ".shlo.signature"
 
@@ -27,9 +29,11 @@ def sign(program: CompiledProgram, device: Sequence[bytes] = ()) -> str:
     return global_of(signature(program, device))
 
 
-def global_of(data: bytes, emitter: type[Emitter] = LlvmEmitter) -> str:
-    """The text of a global that is the section."""
-    return emitter.section(SYMBOL, SECTION, data)
+def global_of(data: bytes, emitter: type[Emitter] | None = None) -> str:
+    """The text of a global that is the section, in the llvm dialect or as an emitter writes it."""
+    from stablehlo_py.codegen.emitters.llvm import LlvmEmitter  # processes that only run programs have none
+
+    return (emitter or LlvmEmitter).section(SYMBOL, SECTION, data)
 
 
 def signature(program: CompiledProgram, device: Sequence[bytes] = ()) -> bytes:
