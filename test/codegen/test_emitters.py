@@ -83,6 +83,25 @@ def elementwise(f: Function, to: ScalarType, of: ScalarType, compute: Callable[[
 
 
 @needs_compiler
+@pytest.mark.parametrize("count", [2, 5])
+def test_branches_are_hoisted_out_of_loops(tmp_path: Path, count: int) -> None:
+    """What a loop begins with comes from the block where the hoisted branch ends."""
+
+    def body(f: Function) -> None:
+        def trip(i: Value) -> None:
+            with f.at_level(0):
+                first, second = (lambda at=at: f.load(I64, f.x, at) for at in (0, 1))
+                (picked,) = f.if_(f.cmp("sgt", f.n, f.const(3)), first, second)
+            f.store(f.binary("add", picked, i), f.y, i)
+
+        f.loop(0, f.n, 1, trip)
+
+    x = np.arange(count, dtype=np.int64) + 100
+    expected = np.arange(count) + (100 if count > 3 else 101)
+    np.testing.assert_array_equal(same(body, x, np.zeros(count, np.int64), tmp_path), expected)
+
+
+@needs_compiler
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_loops_carry_values(tmp_path: Path, count: int) -> None:
     """Pairs of Fibonacci numbers change places; the sum's loop stands in another one, its index product outside."""

@@ -4,18 +4,18 @@ without the types in their names.
 The llvm dialect (emitters/llvm.py) becomes the same IR. For a small kernel MLIR takes as long for that as LLVM for a
 third of the machine code, so what is to be compiled soon is written here at once.
 
-Blocks take no arguments here: they begin with a phi for each, which names the blocks that lead there. The text of one
-that has branches from further down comes into its place when those are written."""
+Blocks take no arguments here: they begin with a phi for each, which names the blocks that lead there. Which block a
+branch ends is known when all code is in its place: what is hoisted later may have blocks of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 
-from stablehlo_py.codegen.emitter import Emitter, Lines, flat
+from stablehlo_py.codegen.emitter import Emitter, flat
 from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import BF16, F16, F32, I1, PTR, ScalarType, Type, Value, VectorType
 from stablehlo_py.errors import InternalError
@@ -74,12 +74,28 @@ class _Block:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class _Open:
-    """A loop or branch that is not at its end: its blocks, and the place of the text of the first."""
+class _Begin(str):
+    """The line where a block begins."""
 
-    blocks: Sequence[_Block]
-    place: Lines = field(default_factory=list)
+    block: _Block
+
+
+class _Branch(str):
+    """The line that ends one, and what it passes on to others."""
+
+    passed: Sequence[tuple[_Block, Sequence[Value]]]
+
+
+def _joined(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, with what blocks begin with."""
+    lines, label = list(lines), "entry"
+    for line in lines:
+        if isinstance(line, _Begin):
+            label = line.block.label
+        elif isinstance(line, _Branch):
+            for block, values in line.passed:
+                block.passed[label] = values
+    return (line.block.text() if isinstance(line, _Begin) else line for line in lines)
 
 
 class LlvmIrEmitter(Emitter):
@@ -90,8 +106,7 @@ class LlvmIrEmitter(Emitter):
     def __init__(self, target: TargetDescription | None = None) -> None:
         super().__init__(target)
         self._names = self._labels = 0
-        self._label = "entry"  # of the block that is written
-        self._open: list[_Open] = []
+        self._open: list[tuple[_Block, ...]] = []  # of loops and branches: blocks that their ends need
 
     # --- the whole ---------------------------------------------------------------------------------------------------
 
@@ -110,7 +125,7 @@ class LlvmIrEmitter(Emitter):
         )
         linkage, attributes = "private " if private else "", _processor(self.target) if self.target else ""
         head = f"define {linkage}{_TYPES[result.text] if result else 'void'} @{name}({arguments}) {attributes} {{"
-        return "\n".join([head, "entry:", *self.entry, *flat(self.lines), "}"])
+        return "\n".join([head, "entry:", *self.entry, *_joined(flat(self.lines)), "}"])
 
     def declaration(self, name: str, operands: Sequence[Type], result: Type | None) -> str:
         types = ", ".join(_TYPES[type_.text] for type_ in operands)
@@ -323,50 +338,40 @@ class LlvmIrEmitter(Emitter):
 
     def begin_loop(self, start: Sequence[Value], enter: Value | None) -> list[str]:
         head, done = self._block(start), self._block(start[1:] if enter is not None else ())
-        self._pass(head, start)
         if enter is None:
-            self._jump(head)
+            self._jump(head, start)
         else:
-            self._pass(done, start[1:])
-            self._branch(enter, head, done)
-        self._begin_open(head, done)
+            self._branch(enter, head, done, start, start[1:])
+        self._begin(head)
+        self._open.append((head, done))
         return list(head.names)
 
     def end_loop(self, step: Value, high: Value, results: Sequence[Value]) -> list[str]:
-        opened = self._open.pop()
-        head, done = opened.blocks
+        head, done = self._open.pop()
         following = self._define(f"add nuw nsw i64 {head.names[0]}, {step.ref}")
         # An identity that LLVM's loop analysis does not look through: strength reduction takes up to 40 % of the
         # compile time and gains nothing here, as addresses are base pointers with constant offsets already.
         following = self._define(f"call i64 @llvm.expect(i64 {following}, i64 {following})")
         again = Value(self._define(f"icmp slt i64 {following}, {high.ref}"), I1)
-        guarded = bool(done.passed)
-        self._pass(head, [Value(following, step.type), *results])
-        opened.place.append(head.text())
-        if guarded:
-            self._pass(done, results)
-        self._branch(again, head, done)
+        self._branch(again, head, done, [Value(following, step.type), *results], results if done.names else ())
         self._begin(done)
-        return list(done.names) if guarded else [value.ref for value in results]
+        return list(done.names) or [value.ref for value in results]
 
     def begin_while(self, carries: Sequence[Value]) -> list[str]:
         head, inside, done = self._block(carries), self._block(), self._block()
-        self._pass(head, carries)
-        self._jump(head)
-        self._begin_open(head, inside, done)
+        self._jump(head, carries)
+        self._begin(head)
+        self._open.append((head, inside, done))
         return list(head.names)
 
     def while_holds(self, condition: Value) -> None:
-        _, inside, done = self._open[-1].blocks
+        _, inside, done = self._open[-1]
         self._branch(condition, inside, done)
         self._begin(inside)
 
     def end_while(self, results: Sequence[Value]) -> list[str]:
-        opened = self._open.pop()
-        head, _, done = opened.blocks
-        self._pass(head, results)
-        opened.place.append(head.text())
-        self._jump(head)
+        head, _, done = self._open.pop()
+        self._jump(head, results)
         self._begin(done)
         return list(head.names)
 
@@ -374,20 +379,18 @@ class LlvmIrEmitter(Emitter):
         yes, no, done = self._block(), self._block(), self._block()
         self._branch(condition, yes, no if otherwise else done, unlikely=unlikely)
         self._begin(yes)
-        self._open.append(_Open([no, done]))
+        self._open.append((no, done))
 
     def begin_else(self, results: Sequence[Value]) -> None:
-        no, done = self._open.pop().blocks
+        no, done = self._open.pop()
         merged = self._block(results, done.label)
-        self._pass(merged, results)
-        self._jump(merged)
+        self._jump(merged, results)
         self._begin(no)
-        self._open.append(_Open([no, merged]))
+        self._open.append((no, merged))
 
     def end_if(self, results: Sequence[Value]) -> list[str]:
-        _, done = self._open.pop().blocks
-        self._pass(done, results)
-        self._jump(done)
+        _, done = self._open.pop()
+        self._jump(done, results)
         self._begin(done)
         return list(done.names)
 
@@ -395,16 +398,16 @@ class LlvmIrEmitter(Emitter):
         cases, done = [self._block() for _ in range(count)], self._block()
         table = " ".join(f"i32 {number}, label %{case.label}" for number, case in enumerate(cases[:-1]))
         self.lines.append(f"switch {_typed(selector)}, label %{cases[-1].label} [ {table} ]")
-        self._open.append(_Open([*cases, done]))
+        self._open.append((*cases, done))
 
     def begin_case(self, number: int) -> None:
-        self._begin(self._open[-1].blocks[number])
+        self._begin(self._open[-1][number])
 
     def end_case(self) -> None:
-        self._jump(self._open[-1].blocks[-1])
+        self._jump(self._open[-1][-1])
 
     def end_switch(self) -> None:
-        self._begin(self._open.pop().blocks[-1])
+        self._begin(self._open.pop()[-1])
 
     def _block(self, values: Sequence[Value] = (), label: str = "") -> _Block:
         """A block that takes values of these types."""
@@ -413,28 +416,30 @@ class LlvmIrEmitter(Emitter):
             label = f"block{self._labels}"
         return _Block(label, [self.name() for _ in values], [_TYPES[value.type.text] for value in values])
 
-    def _pass(self, block: _Block, values: Sequence[Value]) -> None:
-        """What the block that is written passes on to another."""
-        block.passed[self._label] = values
-
-    def _jump(self, block: _Block) -> None:
-        self.lines.append(f"br label %{block.label}")
-
-    def _branch(self, condition: Value, yes: _Block, no: _Block, *, unlikely: bool = False) -> None:
-        weights = ', !prof !{!"branch_weights", i32 1, i32 1000000}' if unlikely else ""
-        self.lines.append(f"br {_typed(condition)}, label %{yes.label}, label %{no.label}{weights}")
-
     def _begin(self, block: _Block) -> None:
-        """Write on in a block that all branches to are known of."""
-        self.lines.append(block.text())
-        self._label = block.label
+        line = _Begin(f"{block.label}:")
+        line.block = block
+        self.lines.append(line)
 
-    def _begin_open(self, *blocks: _Block) -> None:
-        """Write on in the first, to which a branch will follow."""
-        opened = _Open(blocks)
-        self.lines.append(opened.place)
-        self._label = blocks[0].label
-        self._open.append(opened)
+    def _jump(self, block: _Block, values: Sequence[Value] = ()) -> None:
+        line = _Branch(f"br label %{block.label}")
+        line.passed = [(block, values)]
+        self.lines.append(line)
+
+    def _branch(
+        self,
+        condition: Value,
+        yes: _Block,
+        no: _Block,
+        values: Sequence[Value] = (),
+        others: Sequence[Value] = (),
+        *,
+        unlikely: bool = False,
+    ) -> None:
+        weights = ', !prof !{!"branch_weights", i32 1, i32 1000000}' if unlikely else ""
+        line = _Branch(f"br {_typed(condition)}, label %{yes.label}, label %{no.label}{weights}")
+        line.passed = [(yes, values), (no, others)]
+        self.lines.append(line)
 
 
 def double_bits(bits: int) -> int:
