@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
-from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, required_features
 from stablehlo_py.codegen.builder import F32, I64, Function
