@@ -1,14 +1,16 @@
-"""Rules on `hlo.reduce`. The spec leaves open how often the initial value enters a reduction, so one that is the
+"""Rules on `hlo.reduce` and `stablehlo.reduce`. The spec leaves open how often the initial value enters a reduction, so one that is the
 combiner's identity element may be left out, or come once more."""
 
 from __future__ import annotations
 
 import math
 
+from stablehlo_py.dialect.commuting import place_of
 from stablehlo_py.dialect.ops import combiner
-from stablehlo_py.dialect.types import i64s, num_elements, shape, text
+from stablehlo_py.dialect.symint import is_known
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, num_elements, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use, is_integer_value
+from stablehlo_py.passes._matchers import has_one_use, integer_bounds, is_float_value, is_integer_value, operand_of, splat
 from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
@@ -90,3 +92,38 @@ def reduce_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> R
     kept = [dimension for dimension in range(len(shape(inner.operands[0]))) if dimension not in first]
     dimensions = sorted([*first, *(kept[dimension] for dimension in i64s(op, "dimensions"))])
     return reduce(rewriter, kind, inner.operands[0], init, dimensions)
+
+
+@REDUCE.rule(
+    "stablehlo.reduce",
+    where="only the place is read; places are an iota along the last dimension, which is reduced; starts are identities",
+)
+def reduce_to_place(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce(x, iota) by which is larger -> least place where x = max(x), or is NaN"
+    if len(op.operands) != 4 or any(True for _ in op.results[0].uses):
+        return None
+    x, places, start, first = op.operands
+    sizes, last = shape(x), len(shape(x)) - 1
+    if i64s(op, "dimensions") != (last,) or not is_known(*sizes) or not num_elements(x) or not _is_places(places, last):
+        return None
+    kind = place_of(op.regions[0].blocks[0])
+    if not kind or is_bool(element_type(x)) or splat(first) != 0 or not is_identity(kind, start):
+        return None
+    kept = list(range(last))
+    best = reduce(rewriter, kind, x, start, [last])
+    seen = rewriter.compare(x, rewriter.broadcast(best, sizes, kept), "EQ")
+    if is_float_value(x):
+        seen = rewriter.like("or", seen, rewriter.compare(x, x, "NE"))
+    _, most = integer_bounds(places)
+    place = rewriter.value("select", places.type, seen, places, rewriter.splat(most, places.type))
+    return [best, reduce(rewriter, "minimum", place, rewriter.splat(most, first.type), [last])]
+
+
+def _is_places(value: ir.Value, dimension: int) -> bool:
+    """Whether elements are their own indices along a dimension."""
+    inner = operand_of(value, "hlo.broadcast")
+    if inner is not None and i64s(value.owner, "dimensions") == (dimension,):
+        value, dimension = inner, 0
+    return is_integer_value(value) and not isinstance(value.owner, ir.Block) and (
+        value.owner.name == "hlo.iota" and i64(value.owner, "dimension") == dimension
+    )

@@ -81,6 +81,32 @@ def dynamic_slice(x: ir.Value, sizes: list[int], *starts: ir.Value) -> ir.Value:
     return b.value("dynamic_slice", b.tensor(sizes, x.type.element_type), x, *starts, sizes=sizes)
 
 
+def best_place(
+    x: ir.Value, direction: str = "GT", first: int = 0, *, is_nan: bool = True, dimension: int | None = None
+) -> list[ir.Value]:
+    """The largest (smallest) element and its place, as JAX writes argmax; without `is_nan`, NaN loses."""
+    dimension = len(b.shape(x)) - 1 if dimension is None else dimension
+    floats = isinstance(x.type.element_type, ir.FloatType)
+    lowest = {("GT", True): -math.inf, ("LT", True): math.inf, ("GT", False): -(2**31), ("LT", False): 2**31 - 1}
+    start = b.splat(lowest[direction, floats], typed(str(x.type.element_type)))
+    sizes = [size for number, size in enumerate(b.shape(x)) if number != dimension]
+    element = ir.IntegerType.get_signless(32)
+    places = b.value("iota", b.tensor(b.shape(x), element), dimension=dimension)
+    types = [b.tensor(sizes, x.type.element_type), b.tensor(sizes, element)]
+    operands = [x, places, start, scalar(first, "i32")]
+    made = b.op("stablehlo.reduce", types, operands, {"dimensions": [dimension]}, regions=1)
+    scalars = [start.type, typed("i32")] * 2
+    block = made.regions[0].blocks.append(*scalars, arg_locs=[ir.Location.unknown()] * 4)
+    with ir.InsertionPoint(block):
+        a, i, c, j = block.arguments
+        better = compare(a, c, direction)
+        if is_nan and floats:
+            better = b.like("or", better, compare(a, a, "NE"))
+        tie = b.like("and", compare(a, c, "EQ"), compare(i, j, "LT"))
+        b.op("stablehlo.return", [], [select(better, a, c), select(b.like("or", better, tie), i, j)])
+    return list(made.results)
+
+
 def iota(text: str, dimension: int = 0) -> ir.Value:
     return b.value("iota", typed(text), dimension=dimension)
 
@@ -301,6 +327,11 @@ REDUCE = [
         "3x4x5xi32",
         lambda x: reduce(reduce(x, "add", [1], scalar(0, "i32")), "add", [1], scalar(9, "i32")),
     ),
+    case("reduce-to-place", "16xf32", lambda x: best_place(x)[1]),
+    case("reduce-to-place", "8x5xf32", lambda x: best_place(x)[1]),
+    case("reduce-to-place", "8x5xf32", lambda x: best_place(x, "LT")[1]),
+    case("reduce-to-place", "2x3x5xi32", lambda x: best_place(x)[1]),
+    case("reduce-to-place", "7x5xi32", lambda x: best_place(x, "LT", is_nan=False)[1]),
 ]
 MOVE = [
     case("concatenate-one", "3xf32 0xf32", lambda x, y: join(0, x, y)),
@@ -459,6 +490,20 @@ def test_rules_that_would_change_values_do_not_exist(
     module = build([type_], body)
     count = str(module).count("hlo.")
     assert check(module, lambda module: apply_rules(module, peephole_rules())).count("hlo.") == count
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: best_place(x, is_nan=False)[1],
+        lambda x: best_place(x, first=3)[1],
+        lambda x: best_place(x)[0],
+        lambda x: best_place(x, dimension=0)[1],
+    ],
+    ids=["NaN loses", "another first place", "the element is read", "columns"],
+)
+def test_places_that_are_no_least_ones_stay_as_they_are(body: Callable, build: Callable, check: Callable) -> None:
+    assert "stablehlo.reduce" in check(build(["8x5xf32"], body), lambda module: apply_rules(module, peephole_rules()))
 
 
 def test_approximate_rules_are_opt_in(build: Callable, check: Callable) -> None:

@@ -2,7 +2,7 @@
 
 Where the last dimension is kept, lanes run along it. Where it is reduced, every lane reduces a part of it, and the
 parts are combined by the body at the end: every n-th element where the body commutes, else a run of neighbours, whose
-loads are slower, so that elements are combined in their order (codegen/commuting.py).
+loads are slower, so that elements are combined in their order (dialect.commuting.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand, scalar
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
-from stablehlo_py.codegen.commuting import Commutes, commutes
+from stablehlo_py.dialect.commuting import Commutes, commutes
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides

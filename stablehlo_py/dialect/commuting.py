@@ -1,4 +1,6 @@
-"""Does a reduction's body commute? StableHLO lets an implementation regroup the elements of a reduction, never reorder
+"""What a reduction's body does: whether it commutes, and whether it chooses the largest element and its place.
+
+Does it commute? StableHLO lets an implementation regroup the elements of a reduction, never reorder
 them (spec, section reduce: the leaves of the schedule are in ascending order of index). Lanes that run over
 interleaved elements reorder them, which only a commutative body allows. Two proofs are tried:
 
@@ -75,21 +77,31 @@ def _expressions(block: ir.Block, arguments: Sequence[ir.Value]) -> list[_Expres
     return [known[value] for value in last.operands]
 
 
+def place_of(block: ir.Block) -> str:
+    """ "maximum" or "minimum": a body (x, i, y, j) -> (z, k), whose numbers i are below the numbers j, chooses the
+    larger (smaller) of x and y with its number, the first one of equals, and of NaNs, which are larger (smaller) than
+    everything; "" if that is not proven. The number does not depend on the order in which elements come."""
+    cases = _cases(block)
+    if len(block.arguments) != 4 or cases is None:
+        return ""
+    x, i, y, j = cases
+    i, j = 3 + 4 * i, 3 + 4 * j  # numbers that no constant of the body is by chance
+    ordered = i < j
+    _, number = _evaluate(block, [x, i, y, j])
+    with np.errstate(invalid="ignore"):
+        better = {"maximum": x > y, "minimum": x < y}
+    for kind, first in better.items():
+        chosen = np.where(_is_nan(x) | (~_is_nan(y) & (first | (x == y))), i, j)
+        if np.array_equal(number[ordered], chosen[ordered]):
+            return kind
+    return ""
+
+
 def _by_cases(block: ir.Block, count: int) -> Commutes:
-    *ops, last = list(block.operations)
-    arguments = list(block.arguments)
-    if not all(map(_is_relational, ops)) or not all(_is_of_one_pair(op, arguments) for op in ops):
+    cases = _cases(block)
+    if cases is None:
         return Commutes.UNKNOWN
-    dtypes = [numpy_dtype(element_type(argument)) for argument in arguments]
-    domains = [_FLOATS if is_float_dtype(dtype) else (0, 1) for dtype in dtypes]
-    if math.prod(len(domain) for domain in domains) > _MAX_CASES:
-        return Commutes.UNKNOWN
-    columns = zip(*itertools.product(*domains), strict=True)
-    cases = [np.array(column).astype(dtype) for column, dtype in zip(columns, dtypes, strict=True)]
-    results, swapped = (
-        _evaluate(ops, dict(zip(arguments, values, strict=True)), last)
-        for values in (cases, cases[count:] + cases[:count])
-    )
+    results, swapped = (_evaluate(block, values) for values in (cases, cases[count:] + cases[:count]))
     nans = [_is_nan(a) | _is_nan(b) for a, b in zip(cases[:count], cases[count:], strict=True)]
     same = np.logical_and.reduce([_same(a, b) for a, b in zip(results, swapped, strict=True)])
     if same.all():
@@ -100,12 +112,29 @@ def _by_cases(block: ir.Block, count: int) -> Commutes:
     return Commutes.UNKNOWN
 
 
+def _cases(block: ir.Block) -> list[np.ndarray] | None:
+    """Values of the arguments that stand for all, where only their order counts; None where more does, or they are too
+    many."""
+    *ops, _ = list(block.operations)
+    arguments = list(block.arguments)
+    if not all(map(_is_relational, ops)) or not all(_is_of_one_pair(op, arguments) for op in ops):
+        return None
+    dtypes = [numpy_dtype(element_type(argument)) for argument in arguments]
+    domains = [_FLOATS if is_float_dtype(dtype) else (0, 1) for dtype in dtypes]
+    if math.prod(len(domain) for domain in domains) > _MAX_CASES:
+        return None
+    columns = zip(*itertools.product(*domains), strict=True)
+    return [np.array(column).astype(dtype) for column, dtype in zip(columns, dtypes, strict=True)]
+
+
 def _is_relational(op: ir.OpView) -> bool:
     record = record_of(op.operation.name)
     return record is not None and record.relational
 
 
-def _evaluate(ops: Sequence[ir.OpView], known: dict[ir.Value, np.ndarray], last: ir.OpView) -> list[np.ndarray]:
+def _evaluate(block: ir.Block, cases: Sequence[np.ndarray]) -> list[np.ndarray]:
+    known = dict(zip(block.arguments, cases, strict=True))
+    *ops, last = list(block.operations)
     for op in ops:
         operands = [known[operand] for operand in op.operation.operands]
         known[op.operation.results[0]] = evaluate_op(op.operation, operands)[0]

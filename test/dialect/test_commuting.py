@@ -1,8 +1,8 @@
-"""Which bodies of reductions are known to commute."""
+"""Which bodies of reductions are known to commute, and to choose the place of the largest element."""
 
 import pytest
 
-from stablehlo_py.codegen.commuting import Commutes, commutes
+from stablehlo_py.dialect.commuting import Commutes, commutes, place_of
 from stablehlo_py.frontend.load import load
 from stablehlo_py.legalize import legalize
 
@@ -83,3 +83,22 @@ def body_of(body, type_):
 def test_commutes(body, type_, known):
     _, block = body_of(body, type_)
     assert commutes(block) is known
+
+
+@pytest.mark.parametrize(
+    ("body", "type_", "kind"),
+    [
+        (ARGMAX, "i32", "maximum"),
+        (ARGMAX.replace("GT, %a", "LT, %a"), "ui8", "minimum"),
+        (ARGMAX, "bf16", ""),  # NaN loses
+        (JAX_ARGMAX, "f32", "maximum"),
+        (JAX_ARGMAX.replace("GT, %a", "LT, %a"), "f32", "minimum"),
+        (JAX_ARGMAX.replace("LT, %c", "GT, %c"), "f32", ""),  # the last one of equals
+        (TIES_TO_THE_RIGHT, "i32", ""),
+        (LAST, "f32", ""),
+        (ACROSS, "f32", ""),
+    ],
+)
+def test_place_of(body, type_, kind):
+    _, block = body_of(body, type_)
+    assert place_of(block) == kind
