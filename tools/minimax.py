@@ -305,6 +305,18 @@ def _cosh_near() -> Fit:
     return Fit(lambda t: (value(t) - 1) / t, lambda t: t / value(t), (0, _LOG2_HALF_SQUARED), 2, 24)
 
 
+# --- the arc sine (inverse_trigonometric.py) --------------------------------------------------------------------------
+
+
+def _asin_near() -> Fit:
+    """(asin x - x) / x^3 in t = x^2 up to x = 1/2, relative error of asin."""
+
+    def ratio(t: Any) -> Any:
+        return mpmath.asin(mpmath.sqrt(t)) / mpmath.sqrt(t)
+
+    return Fit(lambda t: (ratio(t) - 1) / t, lambda t: t / ratio(t), (0, mpf(1) / 4), 4, 24)
+
+
 # --- functions of f16 and bf16 (narrow.py) ---------------------------------------------------------------------------
 
 
@@ -347,6 +359,7 @@ FITS: dict[str, Callable[[], Fit]] = {
     "bessel_above_f32": lambda: _excess(_bessel_above, mpf(2) ** -20, mpf(0.3876953125) ** 2 / 5, 9),
     "sinh_near_f32": _sinh_near,
     "cosh_near_f32": _cosh_near,
+    "asin_near_f32": _asin_near,
     "bessel_near": lambda: _relative(_bessel_near, 0, 9, 10),
     "bessel_middle": lambda: _relative(_bessel_middle, -2.5, 2.5, 22),
     "bessel_far": lambda: _relative(_bessel_far, mpf(2) ** -60 - 1, 1, 25, doubled=1),

@@ -1,5 +1,5 @@
-"""Rules on `hlo.reduce` and `stablehlo.reduce`. The spec leaves open how often the initial value enters a reduction, so one that is the
-combiner's identity element may be left out, or come once more."""
+"""Rules on `hlo.reduce` and `stablehlo.reduce`. The spec leaves open how often the initial value enters a reduction, so
+one that is the combiner's identity element may be left out, or come once more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, num_elements, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use, integer_bounds, is_float_value, is_integer_value, operand_of, splat
+from stablehlo_py.passes._matchers import (
+    has_one_use,
+    integer_bounds,
+    is_float_value,
+    is_integer_value,
+    operand_of,
+    splat,
+)
 from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
@@ -96,7 +103,7 @@ def reduce_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> R
 
 @REDUCE.rule(
     "stablehlo.reduce",
-    where="only the place is read; places are an iota along the last dimension, which is reduced; starts are identities",
+    where="only the place is read; places count along the last dimension, which is reduced; starts are identities",
 )
 def reduce_to_place(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reduce(x, iota) by which is larger -> least place where x = max(x), or is NaN"
@@ -124,6 +131,8 @@ def _is_places(value: ir.Value, dimension: int) -> bool:
     inner = operand_of(value, "hlo.broadcast")
     if inner is not None and i64s(value.owner, "dimensions") == (dimension,):
         value, dimension = inner, 0
-    return is_integer_value(value) and not isinstance(value.owner, ir.Block) and (
-        value.owner.name == "hlo.iota" and i64(value.owner, "dimension") == dimension
+    return (
+        is_integer_value(value)
+        and not isinstance(value.owner, ir.Block)
+        and (value.owner.name == "hlo.iota" and i64(value.owner, "dimension") == dimension)
     )

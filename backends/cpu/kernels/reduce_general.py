@@ -18,9 +18,9 @@ from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand, scalar
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
-from stablehlo_py.dialect.commuting import Commutes, commutes
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.commuting import Commutes, commutes
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, always_at_most, size_hint
 from stablehlo_py.dialect.types import i64s, shape

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import wraps
 from typing import TypeAlias
 
 from stablehlo_py.codegen.builder import F32, F64, I32, I64, Function, ScalarType, Value, vector
@@ -108,18 +107,6 @@ def where_rare(f: Function, rare: Value, slow: Callable[[], Sequence[Value]], fa
         return [f.select(rare, one, other) for one, other in zip(slow(), fast, strict=True)]
 
     return f.if_(any_lane(f, rare), replaced, lambda: list(fast))
-
-
-def through_double(function: Callable[[Function, Value], Value]) -> Callable[[Function, Value], Value]:
-    """The f64 function on f32 by way of f64: it is rounded once, and correct but for near ties."""
-
-    @wraps(function)
-    def widened(f: Function, x: Value) -> Value:
-        if x.type.element is F64:
-            return function(f, x)
-        return f.cast("fptrunc", function(f, f.cast("fpext", x, F64)), F32)
-
-    return widened
 
 
 # --- sums and products of two values ---------------------------------------------------------------------------------

@@ -1,14 +1,14 @@
-"""sinh, cosh and the inverse hyperbolic functions. The latter are in f64, and f32 goes through it: they are rare in
-programs, and one accurate expansion each is worth more than a second, fast one."""
+"""sinh, cosh and the inverse hyperbolic functions, which are logarithms of sums whose rounding errors are made good."""
 
 from __future__ import annotations
 
 import math
 
-from stablehlo_py.codegen.builder import F32, Function, Value
+from stablehlo_py.codegen.builder import F32, F64, Function, Value
 from stablehlo_py.codegen.math.basics import (
     BIAS,
     MANTISSA,
+    Double,
     absolute,
     at_most,
     bits,
@@ -18,7 +18,8 @@ from stablehlo_py.codegen.math.basics import (
     integer,
     muladd,
     polynomial,
-    through_double,
+    two_product,
+    two_sum,
 )
 from stablehlo_py.codegen.math.exponential import LN2, exp_double, power_of_two, reduced, scaled
 from stablehlo_py.codegen.math.logarithm import log1p_double
@@ -38,7 +39,8 @@ _SINH = (
 _SINH_NEAR = (0.008366534486413002, 0.1666654348373413)
 _COSH_NEAR = (0.0013935451861470938, 0.041666459292173386, 0.5)
 _MOST = 89.7  # sinh and cosh of f32 overflow before, and a quarter of them after
-_FAR = 1e20  # from here on 1 is lost in x, and x^2 may overflow
+# From here on 1 is lost in x, and x^2 may overflow.
+_FAR = {F32: 2.0**30, F64: 1e20}
 
 
 def _halves(f: Function, x: Value) -> tuple[Value, Value]:
@@ -98,33 +100,46 @@ def cosh(f: Function, x: Value) -> Value:
     return _addition(f, size, odd=False) if x.type.element is F32 else f.fadd(*_halves(f, size))
 
 
-@through_double
 def asinh(f: Function, x: Value) -> Value:
-    """log1p(x + x^2 / (1 + sqrt(1 + x^2))); log(2 x) for large x."""
-    size, one = absolute(f, x), const(f, x, 1.0)
-    square = f.fmul(size, size)
-    rest = f.fdiv(square, f.fadd(one, f.intrinsic("sqrt", f.fadd(one, square))))
-    far = f.cmp("ogt", size, const(f, x, _FAR))
-    total, lost = fast_two_sum(f, size, f.select(far, const(f, x, 0.0), rest))
-    return copysign(f, log1p_double(f, total, lost, doubled=far), x)
+    """log1p(x + x^2 / (1 + sqrt(1 + x^2))), what square, root and quotient lose made good; log(2 x) for large x."""
+    size, one, zero = absolute(f, x), const(f, x, 1.0), const(f, x, 0.0)
+    square, rest = two_product(f, size, size)
+    under, lost = two_sum(f, one, square)
+    root, root_rest = _root(f, under, f.fadd(lost, rest))
+    bottom, lost = fast_two_sum(f, root, one)
+    ratio = f.fdiv(square, bottom)
+    minus = f.fneg(ratio)
+    left = muladd(f, minus, f.fadd(lost, root_rest), f.fadd(f.fma(minus, bottom, square), rest))
+    far = f.cmp("ogt", size, const(f, x, _FAR[x.type.element]))
+    ratio, ratio_rest = (f.select(far, zero, part) for part in (ratio, f.fdiv(left, bottom)))
+    total, lost = fast_two_sum(f, size, ratio)
+    return copysign(f, log1p_double(f, total, f.fadd(lost, ratio_rest), doubled=far), x)
 
 
-@through_double
+def _root(f: Function, x: Value, rest: Value) -> Double:
+    """The square root of x + rest, for x > 0, and what it loses."""
+    root = f.intrinsic("sqrt", x)
+    return root, f.fdiv(f.fadd(f.fma(f.fneg(root), root, x), rest), f.fadd(root, root))
+
+
 def acosh(f: Function, x: Value) -> Value:
-    """log1p(t + sqrt(2 t + t^2)) with t = x - 1; log(2 x) for large x."""
-    t = f.fsub(x, const(f, x, 1.0))
-    root = f.intrinsic("sqrt", muladd(f, t, t, f.fadd(t, t)))
-    far = f.cmp("ogt", x, const(f, x, _FAR))
+    """log1p(t + sqrt(2 t + t^2)) with t = x - 1, what square and root lose made good; log(2 x) for large x."""
+    one, zero = const(f, x, 1.0), const(f, x, 0.0)
+    t = f.fsub(x, one)
+    square, rest = two_product(f, t, t)
+    under, lost = two_sum(f, f.fadd(t, t), square)
+    root, root_rest = _root(f, under, f.fadd(lost, rest))
+    far = f.cmp("ogt", x, const(f, x, _FAR[x.type.element]))
     high = f.select(far, x, root)
-    low = f.select(far, const(f, x, 0.0), t)
+    low = f.select(far, zero, t)
     total = f.fadd(high, low)
     larger = f.cmp("ogt", high, low)
     lost = f.fadd(f.fsub(f.select(larger, high, low), total), f.select(larger, low, high))
-    result = log1p_double(f, total, lost, doubled=far)
-    return f.select(f.cmp("olt", x, const(f, x, 1.0)), const(f, x, math.nan), result)
+    is_exact = f.binary("or", far, f.cmp("oeq", root, zero))
+    result = log1p_double(f, total, f.fadd(lost, f.select(is_exact, zero, root_rest)), doubled=far)
+    return f.select(f.cmp("olt", x, one), const(f, x, math.nan), result)
 
 
-@through_double
 def atanh(f: Function, x: Value) -> Value:
     """log1p(2 x / (1 - x)) / 2, the rounding errors of the quotient made good."""
     size, one = absolute(f, x), const(f, x, 1.0)
