@@ -1,7 +1,8 @@
 """Triangular solve of each system of a batch, by substitution. Spec: section triangular_solve.
 
 Right-hand sides are independent of each other: lanes are sides. Solving from the left they lie side by side in memory;
-solving from the right each is a row, and a group of rows is transposed through scratch.
+solving from the right each is a row, and a group of rows is transposed through scratch. Where there is one side, lanes
+are coefficients (vector_substitution.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
+from stablehlo_py.backends.cpu.kernels.vector_substitution import VectorSubstitution
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
@@ -27,6 +29,7 @@ from stablehlo_py.dialect.types import flag, shape, text
 
 MOST_VECTORS = 4  # vectors of sides that share the loads of coefficients
 MOST_ROWS = 4  # unknowns that share the loads of solved ones
+VECTORS_FROM = 2  # vectors of coefficients of a row, from which a single side is solved by them
 OTHER_REGISTERS = 8  # than those for sums: coefficients, loaded vectors
 
 
@@ -68,6 +71,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         unit=flag(op, "unit_diagonal"),
     )
     most = target.lanes(of.compute.bits)
+    if sides == 1 and of.storage == of.compute and isinstance(n, int) and n >= VECTORS_FROM * most:
+        return _of_vectors(fusion, target, systems, n, most)
     parts: list[Part] = []
     private: IntLike = 0
     for lanes, vectors, served in _widths(sides, most, left):
@@ -84,6 +89,16 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         iterations = select(served, systems.batch * groups, 0) if n else 0
         parts.append(op_phase(f, iterations, cost))
     return Kernel.of(*parts, private_bytes=private)
+
+
+def _of_vectors(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, lanes: int) -> Kernel:
+    """One phase over systems of one right-hand side each."""
+    op = fusion.op("hlo.triangular_solve")
+    f = phase_function(fusion, target)
+    matrix, known = (operand(f, fusion, value) for value in op.operands)
+    shared = (s.of, n, lanes, s.transposed, s.forward, s.unit, matrix, known, f.parameters["out0"])
+    f.loop(f.begin, f.end, 1, VectorSubstitution(f, *shared).solve)
+    return Kernel.of(op_phase(f, s.batch, n * (n / lanes * 0.2 + 10.0)))
 
 
 def _widths(sides: IntLike, most: int, left: bool) -> list[tuple[int, int, IntLike]]:
