@@ -25,6 +25,7 @@ ASKING = ("stablehlo_py/codegen/target.py", "backends/c/compiler.py", "backends/
 # What makes or reads whole modules of LLVM, and names of LLVM's own instructions.
 OF_LLVM = (
     "stablehlo_py/codegen/emitters/llvm.py",
+    "stablehlo_py/codegen/emitters/llvm_ir.py",
     "stablehlo_py/codegen/emitters/gpu.py",
     "stablehlo_py/codegen/emitters/tensor_copies.py",
     "stablehlo_py/codegen/emitters/race_check.py",
