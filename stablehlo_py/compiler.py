@@ -21,7 +21,7 @@ from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.grid import declare_grid
 from stablehlo_py.dialect.scatter_windows import declare_windows
-from stablehlo_py.dialect.types import tensor_bytes
+from stablehlo_py.dialect.types import is_tensor, tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.jax_export import leaves_of
@@ -297,7 +297,7 @@ def _constant_bytes(module: ir.Module) -> int:
         for region in function.regions:
             for block in region.blocks:
                 for op in block.operations:
-                    if op.operation.name.endswith(".constant"):
+                    if op.operation.name.endswith(".constant") and is_tensor(op.operation.result):
                         size = int(tensor_bytes(op.operation.result))
                         splat = size > 1024 and 0 in constant_value(op).strides  # of which one element is stored
                         total += 0 if splat else size

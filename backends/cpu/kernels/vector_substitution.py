@@ -43,7 +43,13 @@ class VectorSubstitution:
         f, n = self.f, self.n
         a, b = f.imul(number, n * n), f.imul(number, n)
         if self.transposed:  # the unknowns' places hold what is left of the right-hand sides
-            self._through(0, n, lambda k, lanes, mask: self._keep(b, k, types.load(f, self.of, self.known, f.iadd(b, k), lanes, mask), mask))
+            self._through(
+                0,
+                n,
+                lambda k, lanes, mask: self._keep(
+                    b, k, types.load(f, self.of, self.known, f.iadd(b, k), lanes, mask), mask
+                ),
+            )
         whole = n // ROWS * ROWS
         f.loop(0, whole, ROWS, lambda first: self._unknowns(a, b, first, ROWS))
         f.loop(whole, n, 1, lambda first: self._unknowns(a, b, first, 1))
