@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from attention_functions import SCORES, attend, divided_late, written_out
 from flax import linen
 from masked_attention import MASKS, Function, masked
 
@@ -49,18 +50,6 @@ def check(
     tolerance = TOLERANCES[str(wanted.dtype)] * scores
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
     return found
-
-
-def attend(q: jax.Array, k: jax.Array, v: jax.Array, **options: Any) -> jax.Array:
-    return jax.nn.dot_product_attention(q, k, v, **options)
-
-
-def written_out(
-    q: jax.Array, k: jax.Array, v: jax.Array, score: Callable[[jax.Array], jax.Array] = lambda x: x
-) -> jax.Array:
-    """[..., queries, depth] each."""
-    scores = score(q @ jnp.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1]))
-    return jax.nn.softmax(scores, axis=-1) @ v
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -126,28 +115,11 @@ def test_flax() -> None:
     np.testing.assert_allclose(found, jax.jit(function)(q, k, v, lengths), rtol=5e-6, atol=5e-6)
 
 
-SCORES: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "soft cap": lambda x: 5 * jnp.tanh(x / 5),
-    "slope": lambda x: x - 0.1 * jnp.abs(jnp.arange(x.shape[-2])[:, None] - jnp.arange(x.shape[-1])),
-    "rounded": lambda x: x.astype(jnp.bfloat16).astype(jnp.float32),
-}
-
-
 @pytest.mark.parametrize("name", ["soft cap", "slope"])
 def test_work_on_scores(name: str) -> None:
     arrays = [floats(3, 70, 24) for _ in range(3)]
     (found,) = compiled(lambda q, k, v: written_out(q, k, v, SCORES[name]), *arrays)(*arrays)
     np.testing.assert_allclose(found, written_out(*arrays, SCORES[name]), rtol=5e-6, atol=5e-6)
-
-
-def divided_late(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """As those write it who know that rows may be empty."""
-    scores = jnp.where(mask, jnp.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1]), -jnp.inf)
-    largest = jnp.max(scores, axis=-1, keepdims=True)
-    weights = jnp.exp(scores - jnp.where(jnp.isfinite(largest), largest, 0))
-    total = weights.sum(-1, keepdims=True)
-    result = jnp.einsum("hqk,khd->hqd", weights, v) / jnp.where(total == 0, 1, total)
-    return result.transpose(1, 0, 2)
 
 
 @pytest.mark.parametrize("name", ["jax", "guarded", "unguarded"])

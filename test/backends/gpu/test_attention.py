@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from attention_functions import SCORES, attend, divided_late, written_out
 from device_kernels import device_text
 from flax import linen
 
@@ -60,18 +61,6 @@ def matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels for NVIDIA's units, which exchange registers instead."""
     target = replace(OPENCL, matrix_units=MMA, shared_bytes=96 << 10)
     monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
-
-
-def attend(q: jax.Array, k: jax.Array, v: jax.Array, **options: Any) -> jax.Array:
-    return jax.nn.dot_product_attention(q, k, v, **options)
-
-
-def written_out(
-    q: jax.Array, k: jax.Array, v: jax.Array, score: Callable[[jax.Array], jax.Array] = lambda x: x
-) -> jax.Array:
-    """[..., queries, depth] each."""
-    scores = score(q @ jnp.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1]))
-    return jax.nn.softmax(scores, axis=-1) @ v
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -148,27 +137,10 @@ def test_forms_of_jax(name: str) -> None:
     assert ('hlo.fusion = "dot"' in fused) != is_matched
 
 
-SCORES: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "soft cap": lambda x: 5 * jnp.tanh(x / 5),
-    "slope": lambda x: x - 0.1 * jnp.abs(jnp.arange(x.shape[-2])[:, None] - jnp.arange(x.shape[-1])),
-    "rounded": lambda x: x.astype(jnp.bfloat16).astype(jnp.float32),
-}
-
-
 @pytest.mark.parametrize("name", SCORES)
 def test_work_on_scores(name: str) -> None:
     arrays = (floats(3, 70, 24) for _ in range(3))
     check(lambda q, k, v: written_out(q, k, v, SCORES[name]), *arrays, others=int(name == "slope"))
-
-
-def divided_late(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """As those write it who know that rows may be empty."""
-    scores = jnp.where(mask, jnp.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1]), -jnp.inf)
-    largest = jnp.max(scores, axis=-1, keepdims=True)
-    weights = jnp.exp(scores - jnp.where(jnp.isfinite(largest), largest, 0))
-    total = weights.sum(-1, keepdims=True)
-    result = jnp.einsum("hqk,khd->hqd", weights, v) / jnp.where(total == 0, 1, total)
-    return result.transpose(1, 0, 2)
 
 
 @pytest.mark.parametrize("name", ["jax", "guarded", "unguarded"])
