@@ -27,6 +27,7 @@ from stablehlo_py.mlir import ir
 
 # Kinds whose barriers do not depend on the number of the block, so that several blocks can be side by side.
 _UNIFORM = frozenset("column convolution dot fft in_place_update loop row sort top_k".split())
+_UNIFORM_IF_ONE = _UNIFORM | {"reduce_window", "reduce_window_general"}  # of one block
 _SCALARS = ("tensor.extract", "arith.index_cast", "arith.index_castui")
 _BRANCHES = ("scf.if", "scf.index_switch")
 
@@ -132,6 +133,10 @@ def _estimated(fusion: Fusion, kernel: GpuKernel) -> _Fusion:
     return _Fusion(kernel, fusion.kind, busy + ONE_BLOCK.phase * len(kernel.launches))
 
 
+def _is_uniform(kind: str, launch: Launch) -> bool:
+    return kind in (_UNIFORM_IF_ONE if launch.blocks == 1 else _UNIFORM)
+
+
 def _threads(launch: Launch) -> int:
     return launch.blocks * launch.threads
 
@@ -156,7 +161,7 @@ class _Loop:
     def threads(self) -> int | None:
         """Of the block; None: its kernels do not go together."""
         launches = [(each.kind, launch) for each in self.called.values() for launch in each.kernel.launches]
-        alone = {launch.threads for kind, launch in launches if launch.meets and kind not in _UNIFORM}
+        alone = {launch.threads for kind, launch in launches if launch.meets and not _is_uniform(kind, launch)}
         threads = max((launch.threads for _, launch in launches), default=self.choice.target.subgroup)
         most = min(ONE_BLOCK.threads, self.choice.target.most_threads)
         while not alone and 2 * threads <= most and any(_threads(launch) > threads for _, launch in launches):
