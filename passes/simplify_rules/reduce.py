@@ -19,7 +19,7 @@ from stablehlo_py.passes._matchers import (
     splat,
 )
 from stablehlo_py.passes.simplify_rules.combine import is_identity
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 REDUCE = RuleSet("reduce")
 
@@ -99,6 +99,56 @@ def reduce_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> R
     kept = [dimension for dimension in range(len(shape(inner.operands[0]))) if dimension not in first]
     dimensions = sorted([*first, *(kept[dimension] for dimension in i64s(op, "dimensions"))])
     return reduce(rewriter, kind, inner.operands[0], init, dimensions)
+
+
+@REDUCE.pair("hlo.reduce", "hlo.select", where="square in both; the rest is the identity; over one of them at least")
+def reduce_diagonal(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce(select(i == j, x, c)) over j -> reduce(diagonal of x)"
+    kind, dimensions, init = text(op, "kind"), i64s(op, "dimensions"), op.operands[1]
+    pred, x, rest = inner.operands
+    sizes = shape(x)
+    pair = _equal_places(pred)
+    if pair is None or not is_identity(kind, rest):
+        return None
+    gone, kept = pair if pair[0] in dimensions else pair[::-1]
+    size = sizes[kept]
+    if gone not in dimensions or not is_known(*sizes) or sizes[gone] != size or size < 2:
+        return None
+    # What is left of the two dimensions lies where the kept one was.
+    order = [dimension for dimension in range(len(sizes)) if dimension != gone]
+    at = order.index(kept)
+    low = at + (gone > kept)
+    order.insert(low, gone)
+    outer, inside = [[sizes[dimension] for dimension in side] for side in (order[:at], order[at + 2 :])]
+    flat = rewriter.reshape(rewriter.transpose(x, order), [*outer, size * size, *inside])
+    ends = [1] * len(outer), [1] * len(inside)
+    diagonal = rewriter.slice(
+        flat, [0] * (len(sizes) - 1), [*outer, size * size, *inside], [*ends[0], size + 1, *ends[1]]
+    )
+    others = [dimension - (dimension > gone) for dimension in dimensions if dimension != gone]
+    if kind == "add" and not others and not is_integer_value(x):
+        diagonal = rewriter.like("add", diagonal, rewriter.splat(0, diagonal.type))  # which makes 0 of -0
+    return reduce(rewriter, kind, diagonal, init, others)
+
+
+def _equal_places(value: ir.Value) -> tuple[int, int] | None:
+    """The two dimensions along which an element's places are equal where it is true."""
+    outer = defining(value, "hlo.broadcast")
+    if outer is not None:
+        inner = _equal_places(outer.operands[0])
+        return inner and (i64s(outer, "dimensions")[inner[0]], i64s(outer, "dimensions")[inner[1]])
+    op = defining(value, "hlo.compare")
+    if op is None or text(op, "direction") != "EQ":
+        return None
+    pairs = [
+        [dimension for dimension in range(len(shape(value))) if _is_places(operand, dimension)]
+        for operand in op.operands
+    ]
+    if [len(pair) for pair in pairs] != [1, 1] or pairs[0] == pairs[1]:
+        return None
+    (one,), (two,) = pairs
+    fits = all(shape(value)[d] - 1 <= integer_bounds(side)[1] for d, side in zip((one, two), op.operands, strict=True))
+    return (one, two) if fits else None
 
 
 @REDUCE.rule(

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from stablehlo_py.codegen import complex as complex_math
 from stablehlo_py.codegen import math as real_math
-from stablehlo_py.codegen.builder import F64, I1, Function, ScalarType, Value, vector
+from stablehlo_py.codegen.builder import F32, F64, I1, I32, Function, ScalarType, Value, vector
 from stablehlo_py.codegen.conversions import bitcast, convert, reduce_precision
 from stablehlo_py.codegen.math import narrow as narrow_math
 from stablehlo_py.codegen.types import Element, Known, Lanes, each, element, select
@@ -75,17 +75,31 @@ def _divide(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
         return complex_math.FUNCTIONS["divide"](f, a, b)
     if a.type.is_float:
         return f.fdiv(a, b) if is_division else real_math.remainder(f, a, b)
+    unsigned = _operand_element(op).unsigned
     by_zero = f.cmp("eq", b, _zero(f, b))
-    if _operand_element(op).unsigned:
-        safe = f.select(by_zero, f.const(1, b.type), b)
-        raw = f.binary("udiv" if is_division else "urem", a, safe)
-        return f.select(by_zero, _ones(f, a) if is_division else a, raw)
-    lowest = f.const(-(1 << (a.type.bits - 1)), a.type)
-    overflow = f.binary("and", f.cmp("eq", a, lowest), f.cmp("eq", b, _ones(f, b)))
-    safe = f.select(f.binary("or", by_zero, overflow), f.const(1, b.type), b)
-    if is_division:
-        return f.select(by_zero, _ones(f, a), f.binary("sdiv", a, safe))
-    return f.select(by_zero, a, f.binary("srem", a, safe))
+    undefined = by_zero
+    if not unsigned:
+        lowest = f.const(-(1 << (a.type.bits - 1)), a.type)
+        overflow = f.binary("and", f.cmp("eq", a, lowest), f.cmp("eq", b, _ones(f, b)))
+        undefined = f.binary("or", by_zero, overflow)
+    safe = f.select(undefined, f.const(1, b.type), b)
+    # No CPU divides vectors of integers, most divide vectors of floats. By a constant LLVM multiplies.
+    if f.emit.divides_as_floats and a.type.lanes > 1 and 8 <= a.type.bits <= 32 and b.constant is None:
+        result = _quotient_of_floats(f, a, safe, unsigned)
+        if not is_division:
+            result = f.binary("sub", a, f.binary("mul", result, safe))
+    else:
+        result = f.binary(("u" if unsigned else "s") + ("div" if is_division else "rem"), a, safe)
+    return f.select(by_zero, _ones(f, a) if is_division else a, result)
+
+
+def _quotient_of_floats(f: Function, a: Value, b: Value, unsigned: bool) -> Value:
+    """a / b of integers, towards zero. Rounding the quotient of floats does not reach the next integer: one that is not
+    exact is farther from it than 1 / |a| of its size, and the floats have more bits than a."""
+    wide, narrow = (F32, I32) if a.type.bits <= 16 else (F64, a.type.element)
+    to, back = ("uitofp", "fptoui") if unsigned else ("sitofp", "fptosi")
+    quotient = f.cast(back, f.fdiv(f.cast(to, a, wide), f.cast(to, b, wide)), narrow)
+    return quotient if narrow is a.type.element else f.cast("trunc", quotient, a.type.element)
 
 
 def extreme(f: Function, largest: bool, unsigned: bool, a: Known, b: Known) -> Lanes:

@@ -103,6 +103,22 @@ def test_binary(op: str, element: str, target) -> None:
     agree(evaluate(op, [x, y], [element] * 2, element, target), expected)
 
 
+@both_targets
+@pytest.mark.parametrize("element", ["i8", "i16", "i32", "ui8", "ui16", "ui32"])
+def test_quotients_of_floats_are_those_of_integers(element: str, target) -> None:
+    """Dividends are multiples of the divisors, and the numbers beside them: there a rounded quotient would differ."""
+    rng, info = np.random.default_rng(0), np.iinfo(DTYPES[element])
+    y = np.exp(rng.uniform(0, np.log(int(info.max)), COUNT)).astype(np.int64)
+    near = info.max // y * y - rng.integers(0, 3, COUNT) * y + rng.integers(-1, 2, COUNT)
+    x = np.clip(near, 0, info.max).astype(DTYPES[element])
+    if info.min < 0:
+        x, y = x * rng.choice([-1, 1], COUNT).astype(x.dtype), y * rng.choice([-1, 1], COUNT)
+    y = y.astype(x.dtype)
+    quotient = np.trunc(x.astype(np.longdouble) / y.astype(np.longdouble)).astype(x.dtype)
+    agree(evaluate("divide", [x, y], [element] * 2, element, target), quotient)
+    agree(evaluate("remainder", [x, y], [element] * 2, element, target), x - quotient * y)
+
+
 @pytest.mark.parametrize("element", SIGNED + UNSIGNED)
 @pytest.mark.parametrize("op", ["divide", "remainder"])
 def test_integer_division_never_traps(op: str, element: str) -> None:

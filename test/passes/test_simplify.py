@@ -111,6 +111,15 @@ def iota(text: str, dimension: int = 0) -> ir.Value:
     return b.value("iota", typed(text), dimension=dimension)
 
 
+def masked(x: ir.Value, first: int, second: int, rest: float) -> ir.Value:
+    """x where its places along two dimensions are equal."""
+    sizes = b.shape(x)
+    element = typed("i32").element_type
+    places = b.broadcast(b.value("iota", b.tensor([sizes[first]], element), dimension=0), sizes, [first])
+    others = b.value("iota", b.tensor(sizes, element), dimension=second)
+    return select(compare(places, others, "EQ"), x, like(x, rest))
+
+
 def unary(name: str) -> Callable[[ir.Value], ir.Value]:
     return lambda x: b.like(name, x)
 
@@ -327,6 +336,11 @@ REDUCE = [
         "3x4x5xi32",
         lambda x: reduce(reduce(x, "add", [1], scalar(0, "i32")), "add", [1], scalar(9, "i32")),
     ),
+    case("reduce-diagonal", "80x80xf32", lambda x: reduce(masked(x, 0, 1, 0.0), "add", [0, 1], scalar(0.0))),
+    case("reduce-diagonal", "80x80xf32", lambda x: reduce(masked(x, 1, 0, 0.0), "add", [0], scalar(0.0))),
+    case("reduce-diagonal", "80x80xi32", lambda x: reduce(masked(x, 0, 1, 1), "multiply", [1], scalar(3, "i32"))),
+    case("reduce-diagonal", "40x2x3x40xf32", lambda x: reduce(masked(x, 0, 3, -math.inf), "maximum", [0], scalar(1.0))),
+    case("reduce-diagonal", "40x2x40x3xf32", lambda x: reduce(masked(x, 0, 2, 0.0), "add", [2, 1], scalar(0.0)), 1e-6),
     case("reduce-to-place", "16xf32", lambda x: best_place(x)[1]),
     case("reduce-to-place", "8x5xf32", lambda x: best_place(x)[1]),
     case("reduce-to-place", "8x5xf32", lambda x: best_place(x, "LT")[1]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import cone, refine
@@ -18,14 +19,26 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import I64, Function, Index
+from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, affine_of, delinearize, delinearized, lane_index
-from stablehlo_py.codegen.types import element
+from stablehlo_py.codegen.index import (
+    Affine,
+    Delinearized,
+    add,
+    affine_of,
+    delinearize,
+    delinearized,
+    lane_index,
+    linear_index,
+    scale,
+)
+from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.symint import is_known
-from stablehlo_py.dialect.types import num_elements, tensor_bytes
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
 
+ALTERNATING = 8  # values whose elements alternate
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
 NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
 
@@ -39,6 +52,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return empty(fusion, target)
     if concatenate.applies(fusion) and (kernel := concatenate.emit(fusion, target)) is not None:
         return kernel
+    alternating = _alternating(fusion, target)
+    if alternating:
+        return _emit_alternating(fusion, target, alternating)
     space = refine(fusion, target, fusion.outputs, [count])
     values = cone(fusion.outputs)
     if not is_known(*space.sizes):
@@ -50,9 +66,45 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     return _Loop(fusion, target, sizes, lanes).emit(COSTS.vector_ns(values, len(space.loads), len(fusion.outputs)))
 
 
+def _alternating(fusion: Fusion, target: CpuTarget) -> list[ir.Value]:
+    """The values whose elements alternate in the result: a few that are one wide, side by side, or one that is
+    repeated; [] for other results."""
+    result = fusion.outputs[0]
+    if len(fusion.outputs) > 1 or fusion.aliased or isinstance(result.owner, ir.Block) or element(result).is_complex:
+        return []
+    op, sizes, values = result.owner, shape(result), list[ir.Value]()
+    if op.name == "stablehlo.concatenate" and math.prod(sizes[i64(op, "dimension") :]) == len(op.operands):
+        values = list(op.operands)
+    elif op.name == "hlo.broadcast" and i64s(op, "dimensions") == tuple(range(len(sizes) - 1)) and is_known(sizes[-1]):
+        values = [op.operands[0]] * min(int(sizes[-1]), ALTERNATING + 1)
+    if not 2 <= len(values) <= ALTERNATING or not all(is_known(*shape(value)) for value in values):
+        return []
+    counts = {num_elements(value) for value in values}
+    return values if len(counts) == 1 and counts.pop() >= lanes_for(target, cone([result]), 1 << 10) else []
+
+
+def _emit_alternating(fusion: Fusion, target: CpuTarget, alternating: list[ir.Value]) -> Kernel:
+    space = refine(fusion, target, alternating, [num_elements(alternating[0])])
+    values = cone([*alternating, *fusion.outputs])
+    sizes = tuple(map(int, merge_short(space.sizes, lanes_for(target, values, 1 << 10))))
+    lanes = lanes_for(target, values, sizes[-1])
+    cost = COSTS.vector_ns(values, len(space.loads), 2 * len(alternating))
+    return _Loop(fusion, target, sizes, lanes, alternating).emit(cost)
+
+
 class _Loop:
-    def __init__(self, fusion: Fusion, target: CpuTarget, sizes: tuple[int, ...], lanes: int) -> None:
+    """`alternating`: the loop is over the elements of these, of which each becomes an element of one result."""
+
+    def __init__(
+        self,
+        fusion: Fusion,
+        target: CpuTarget,
+        sizes: tuple[int, ...],
+        lanes: int,
+        alternating: Sequence[ir.Value] = (),
+    ) -> None:
         self.fusion, self.target, self.sizes, self.lanes = fusion, target, sizes, lanes
+        self.alternating = alternating
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
         self.aliased = fusion.aliased
 
@@ -88,12 +140,16 @@ class _Loop:
 
     def _can_stream(self) -> bool:
         width = self.target.vector_bits // 8
-        return not self.aliased and all(
-            tensor_bytes(value) >= NONTEMPORAL_BYTES
-            and not element(value).is_complex
-            and self.lanes * element(value).bytes == width
-            and self.inner % self.lanes == 0
-            for value in self.fusion.outputs
+        return (
+            not self.aliased
+            and not self.alternating
+            and all(
+                tensor_bytes(value) >= NONTEMPORAL_BYTES
+                and not element(value).is_complex
+                and self.lanes * element(value).bytes == width
+                and self.inner % self.lanes == 0
+                for value in self.fusion.outputs
+            )
         )
 
     def _block(self, f: Function, i: Index, blocks: int, nontemporal: bool) -> None:
@@ -116,4 +172,36 @@ class _Loop:
         column = lane_index(start, self.inner, lanes, multiple)
         place = delinearized(self.sizes, [*outer, column])
         e = Elemental(f, self.fusion, self.target, lanes)
-        e.write_outputs(self.fusion.outputs, place, mask, nontemporal=nontemporal)
+        if self.alternating:
+            self._alternate(e, place)
+        else:
+            e.write_outputs(self.fusion.outputs, place, mask, nontemporal=nontemporal)
+
+    def _alternate(self, e: Elemental, place: Delinearized) -> None:
+        """Write a vector of each of the values: the first elements of all, then the second ones ..."""
+        f, count, of = e.f, len(self.alternating), element(self.fusion.outputs[0])
+        values = [e.at(value, place) for value in self.alternating]
+        at = scale(f, linear_index(f, place), count)
+        for number in range(count):
+            index = replace(add(f, at, number * self.lanes), lane=min(1, self.lanes - 1))
+            part = _lanes_of(f, values, range(number * self.lanes, (number + 1) * self.lanes))
+            e.write(of, f.parameters["out0"], ((self.outer * self.inner * count, index),), part)
+
+
+def _lanes_of(f: Function, values: Sequence[Lanes], places: range) -> Lanes:
+    """Some elements of vectors that alternate."""
+    if len(places) == 1:
+        return values[places[0] % len(values)]
+    result, lanes = values[0], len(places)
+    for number, other in enumerate(values[1:], 1):
+        assert isinstance(result, Value)
+        assert isinstance(other, Value)
+        # From the second step on what is there stays in its lanes.
+        chosen = [
+            lanes + place // len(values)
+            if place % len(values) == number
+            else (lane if number > 1 else place // len(values))
+            for lane, place in enumerate(places)
+        ]
+        result = f.shuffle(result, other, chosen)
+    return result

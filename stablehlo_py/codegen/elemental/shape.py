@@ -39,7 +39,7 @@ from stablehlo_py.mlir import ir
 MAX_INLINE_CONSTANT = 64
 MAX_BRANCHES = 8  # pieces of a concatenate that are branched to
 MAX_PIECE_OPS = 6  # that compute one of them
-MIN_VECTORS = 4  # vectors that such a piece has
+MIN_VECTORS = 4  # vectors that such a piece has in the mean
 
 
 def runs(count: int, joined: Callable[[int], bool]) -> list[range]:
@@ -302,7 +302,7 @@ Pieces = Sequence[tuple[ir.Value, IntLike, IntLike]]  # operand, its share of th
 def _mostly_whole(e: Elemental, op: ir.OpView, index: Affine, pieces: Pieces) -> bool:
     """Do most vectors lie within one piece, and are the pieces cheap enough to be emitted twice?"""
     cheap = len(pieces) <= MAX_BRANCHES and all(_few_ops(e, operand, MAX_PIECE_OPS) >= 0 for operand, _, _ in pieces)
-    long = not any(always_less(count, MIN_VECTORS * e.lanes) for _, count, _ in pieces)
+    long = not always_less(sum(count for _, count, _ in pieces), MIN_VECTORS * e.lanes * len(pieces))
     return cheap and long and len(pieces) > 1 and e.lanes > 1 and index.contiguous and not isinstance(e.f, DryRun)
 
 
@@ -330,6 +330,8 @@ def _branch(
     if number == len(pieces):
         return list(parts(splat(f, mixed(), e.lanes)))
     _, count, start = pieces[number]
+    if always_less(count, e.lanes):
+        return _branch(e, first, pieces, whole, mixed, number + 1)
     inside = f.cmp("sle", first, f.index(start + count - e.lanes))
     if number:
         inside = f.binary("and", inside, f.cmp("sge", first, f.index(start)))

@@ -19,6 +19,10 @@ FORMS = {
     "one row": (0, [(3, 2)] * 20),
     "more than a vector": (1, [(33, 17)] * 9),
     "many vectors": (1, [(33, 300)] * 9),
+    "a few that alternate": (1, [(70, 1)] * 3),
+    "two that alternate": (1, [(33, 1)] * 2),
+    "as many as may alternate": (2, [(5, 20, 1)] * 8),
+    "short between long": (1, [(9, 3), (9, 300), (9, 2)]),
     "few and narrow": (1, [(40, 3)] * 3),
     "the same again": (1, [(40, 3)] * 2 + [(40, 2)] * 7),
 }
@@ -42,3 +46,26 @@ def test_an_operand_that_comes_twice() -> None:
     exported = jax.export.export(jax.jit(lambda a, b: jnp.concatenate([a, b, a, b, a], 1)), platforms=["cpu"])(a, b)
     (result,) = shlo.compile(exported, options=shlo.Options(cache_dir=None))(a, b)
     np.testing.assert_array_equal(result, np.concatenate([a, b, a, b, a], 1))
+
+
+@pytest.mark.parametrize("cpu", ["", "avx2", "x86-64"])
+def test_values_that_are_computed_alternate(cpu: str) -> None:
+    def function(x, y):
+        pairs = jnp.stack([x + y[:, None], x.T, x * 2], -1)
+        return pairs, jnp.repeat(-x, 5, 1), jnp.pad(x, ((0, 0), (6, 5)), mode="reflect")
+
+    x, y = RNG.standard_normal((35, 35)).astype(np.float32), RNG.standard_normal(35).astype(np.float32)
+    exported = jax.export.export(jax.jit(function), platforms=["cpu"])(x, y)
+    options = shlo.Options(threads=2, cache_dir=None, cpu=cpu or None)
+    expected = np.stack([x + y[:, None], x.T, x * 2], -1), np.repeat(-x, 5, 1), np.pad(x, ((0, 0), (6, 5)), "reflect")
+    for result, right in zip(shlo.compile(exported, options=options)(x, y), expected, strict=True):
+        np.testing.assert_array_equal(result, right)
+
+
+def test_values_alternate_by_shuffles() -> None:
+    """Elements are not read one by one."""
+    x = [RNG.standard_normal(64).astype(np.float32) for _ in range(3)]
+    exported = jax.export.export(jax.jit(lambda *x: jnp.stack(x, -1)), platforms=["cpu"])(*x)
+    text = str(shlo.compile(exported, options=shlo.Options(cache_dir=None)).stages["kernels"])
+    assert "shufflevector" in text
+    assert "gather" not in text

@@ -205,3 +205,17 @@ def test_few_long_rows_are_split() -> None:
     ).kernel
     assert len(kernel.phases) == 2
     assert kernel.phases[0].iterations > 16
+
+
+def test_quotients_that_two_passes_read_are_kept(target) -> None:
+    x, y = normal(40, 256), normal(256, seed=1) + 4
+
+    def body(x: ir.Value, y: ir.Value) -> ir.Value:
+        quotient = build.like("divide", x, build.broadcast(y, [40, 256], [1]))
+        largest = over_rows(reduce(quotient, "maximum", -math.inf), (40, 256))
+        return build.like("subtract", quotient, largest)
+
+    fusion = build_fusion("row", ["tensor<40x256xf32>", "tensor<256xf32>"], body)
+    assert sum(text.count("fdiv") for text in compile_kernel(fusion, target).kernel.functions.values()) == 1
+    (result,) = run_kernel(fusion, [x, y], target)
+    np.testing.assert_allclose(result, x / y - (x / y).max(1, keepdims=True), rtol=1e-5, atol=1e-6)
