@@ -1,0 +1,58 @@
+"""Cumulative operations along the last dimension: rows in lanes, against NumPy."""
+
+from __future__ import annotations
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+
+import stablehlo_py as shlo
+
+RNG = np.random.default_rng(0)
+CPUS = ["", "avx2", "x86-64"]
+SIZES = [(16, 16), (37, 53), (5, 16, 33), (70, 100), (3, 100), (40, 7)]
+
+
+def compiled(function, *arrays: np.ndarray, cpu: str = "") -> shlo.runtime.executable.Executable:
+    with jax.enable_x64(True):
+        exported = jax.export.export(jax.jit(function), platforms=["cpu"])(*arrays)
+    return shlo.compile(exported, options=shlo.Options(threads=2, cache_dir=None, isolate=False, cpu=cpu or None))
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint16], ids=lambda dtype: dtype.__name__)
+def test_integers_in_both_directions(dtype: type, sizes: tuple[int, ...], cpu: str) -> None:
+    x, last = RNG.integers(0, 100, sizes).astype(dtype), len(sizes) - 1
+    run = compiled(lambda x: (lax.cumsum(x, last), lax.cumsum(x, last, reverse=True), lax.cummax(x, last)), x, cpu=cpu)
+    expected = (
+        np.cumsum(x, -1, dtype=dtype),
+        np.cumsum(x[..., ::-1], -1, dtype=dtype)[..., ::-1],
+        np.maximum.accumulate(x, -1),
+    )
+    for result, right in zip(run(x), expected, strict=True):
+        np.testing.assert_array_equal(result, right)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16], ids=lambda dtype: dtype.__name__)
+def test_floats_are_added_in_order(dtype: type, cpu: str) -> None:
+    """As one after the other: the bits are those of a row that is walked alone."""
+    x = (RNG.standard_normal((37, 53)) * 9).astype(dtype)
+    run = compiled(lambda x: lax.cumsum(x, 1), x, cpu=cpu)
+    alone = compiled(lambda x: lax.cumsum(x, 1), x[:1], cpu=cpu)
+    rows = [np.asarray(alone(x[row : row + 1])[0]) for row in range(len(x))]
+    assert np.asarray(run(x)[0]).tobytes() == np.concatenate(rows).tobytes()
+
+
+def test_a_combiner_of_many_instructions() -> None:
+    x = RNG.standard_normal((20, 45)).astype(np.float32)
+    (result,) = compiled(lambda x: lax.cumlogsumexp(x, 1), x)(x)
+    np.testing.assert_allclose(result, np.logaddexp.accumulate(x.astype(np.float64), 1), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_are_in_lanes() -> None:
+    x = RNG.standard_normal((64, 64)).astype(np.float32)
+    assert "shufflevector" in str(compiled(lambda x: lax.cumprod(x, 1), x).stages["kernels"])
