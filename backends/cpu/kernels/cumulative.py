@@ -62,7 +62,7 @@ def emit_cumulative(
             _rows(f, elements, inputs, f.imul(row, length), int(length), across, backwards, held, combine)
 
         f.loop(f.begin, f.end, 1, group)
-        return Kernel.of(op_phase(f, -(-rows // across), 2 * STEP_COST * length))
+        return Kernel.of(op_phase(f, -(-rows // across), 2 * STEP_COST * int(length)))
 
     def walk(i: Value) -> None:
         column, mask = last_lanes(f, f.imul(f.irem(i, blocks), lanes), inner, lanes)
