@@ -79,6 +79,25 @@ def test_huge_angles(dtype: type) -> None:
         same(evaluate("cosine", x), np.cos(x.astype(np.float64)).astype(dtype))
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("op", ["sine", "cosine", "tan"])
+def test_angles_beside_multiples_of_half_pi(op: str, target) -> None:
+    """Of sizes that are reduced in f32, in f64, and by digits."""
+    multiples = np.rint(np.exp(np.random.default_rng(3).uniform(np.log(1e4), np.log(2.0**44), SAMPLES)))
+    x = (multiples * np.longdouble(np.pi / 2)).astype(np.float32)
+    exact = CASES[op](x.astype(np.float64))
+    errors = np.abs(evaluate(op, x, target=target) - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    assert errors.max() < 1
+
+
+def test_only_huge_angles_are_reduced_by_digits() -> None:
+    """A branch in a branch: f32 has a way between."""
+    texts = [
+        "".join(compile_kernel(kernel_text("sine", of, 64), AVX2).kernel.functions.values()) for of in ("f32", "f64")
+    ]
+    assert texts[0].count("cond_br") == texts[1].count("cond_br") + 1
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("op", "reference"), [("power", np.power), ("atan2", np.arctan2), ("remainder", np.fmod)])
 def test_special_pairs(op: str, reference, dtype: type) -> None:

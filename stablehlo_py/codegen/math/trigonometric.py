@@ -1,15 +1,16 @@
 """Sine, cosine and tangent.
 
-x = q pi/2 + r + low with |r| <= pi/4: Cody and Waite's reduction in three parts for usual arguments, Payne and Hanek's
-(huge_angles.py) for others. The kernels of sine and cosine are FDLIBM's in f64 and Cephes's in f32; those of the
-tangent are minimax fits.
+x = q pi/2 + r + low with |r| <= pi/4: Cody and Waite's reduction in three parts for usual arguments, in f64 for larger
+ones of f32, Payne and Hanek's (huge_angles.py) for others. The kernels of sine and cosine are FDLIBM's in f64 and
+Cephes's in f32; those of the tangent are minimax fits.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from stablehlo_py.codegen.builder import F32, F64, Function, Value
+from stablehlo_py.codegen.builder import F32, F64, I32, Function, Value
 from stablehlo_py.codegen.math.basics import (
     MAGIC,
     absolute,
@@ -80,6 +81,7 @@ _TAN = {
     ),
 }
 _USUAL = {F32: 30000.0, F64: 1.0e8}  # up to here multiples of the first part of pi/2 are exact under fma
+_LARGE = 2.0**40  # up to here f64 reduces f32
 
 
 def _reduced(f: Function, x: Value, added: Value | None = None) -> tuple[Value, Value, Value]:
@@ -94,11 +96,27 @@ def _reduced(f: Function, x: Value, added: Value | None = None) -> tuple[Value, 
     r, low = fast_two_sum(f, exact, step)
     low = f.fma(n, third, f.fadd(low, rest))
     rare = f.cmp("ugt", absolute(f, x), const(f, x, _USUAL[element]))
-    q, r, low = where_rare(f, rare, lambda: reduce_huge(f, x), [bits(f, shifted), r, low])
+    slow = reduce_huge if element is F64 else _reduced_in_double
+    q, r, low = where_rare(f, rare, lambda: slow(f, x), [bits(f, shifted), r, low])
     if added is not None:
         r, lost = two_sum(f, r, added)
         low = f.fadd(low, lost)
     return q, r, low
+
+
+def _reduced_in_double(f: Function, x: Value) -> Sequence[Value]:
+    """The same of a larger f32: up to 2^40, pi/2 in two parts of f64 is off by 2^-67 in all, where the nearest multiple
+    of pi/2 is farther than 2^-33."""
+    wide = f.cast("fpext", x, F64)
+    magic = const(f, wide, MAGIC[F64])
+    shifted = f.fma(wide, const(f, wide, 2.0 / math.pi), magic)
+    n = f.fsub(shifted, magic)
+    first, second, _ = (const(f, wide, -part) for part in _HALF_PI[F64])
+    r = f.fma(n, second, f.fma(n, first, wide))
+    single = f.cast("fptrunc", r, F32)
+    low = f.cast("fptrunc", f.fsub(r, f.cast("fpext", single, F64)), F32)
+    huge = f.cmp("ugt", absolute(f, x), const(f, x, _LARGE))
+    return where_rare(f, huge, lambda: reduce_huge(f, x), [f.cast("trunc", bits(f, shifted), I32), single, low])
 
 
 def _sine(f: Function, r: Value, low: Value) -> Value:
