@@ -1,6 +1,6 @@
 """Products of bf16 and of bytes next to PyTorch's (oneDNN), in turns, on one core: their time / ours.
 
-python benchmarks/bench_matrix_units.py --torch PYTHON [--cpu amx] [--turns 15] [word in the name ...]
+python benchmarks/bench_matrix_units.py --torch PYTHON [--cpu amx] [--turns 15] [--constant] [word in the name ...]
 
 PYTHON is an interpreter that has PyTorch; it need not be this one. Both processes run on one core, one at a time, and
 measure the processor's time. Products of bf16 give bf16, of bytes i32. Packing is counted.
@@ -64,8 +64,8 @@ for line in sys.stdin:
 """
 
 
-def product(kind: str, type_: str, sizes: tuple[int, ...], cpu: str | None) -> Callable[[], object]:
-    """A call of our program for a product or a convolution."""
+def product(kind: str, type_: str, sizes: tuple[int, ...], cpu: str | None, constant: bool) -> Callable[[], object]:
+    """A call of our program for a product or a convolution, whose second operand may be a constant of it."""
     import jax
     import jax.numpy as jnp
     import ml_dtypes
@@ -102,6 +102,13 @@ def product(kind: str, type_: str, sizes: tuple[int, ...], cpu: str | None) -> C
                 a, b, (1, 1), "SAME", dimension_numbers=layout, preferred_element_type=result
             )
 
+    if constant:
+        a, b = arrays
+        arrays, both = (a,), function
+
+        def function(a: jax.Array) -> jax.Array:
+            return both(a, b)
+
     text = jax.jit(function).lower(*arrays).as_text()
     executable = shlo.compile(text, options=shlo.Options(threads=1, **({"cpu": cpu} if cpu else {})))
     return lambda: executable(*arrays)
@@ -132,6 +139,7 @@ def main() -> None:
     parser.add_argument("--torch", required=True, help="a Python that has PyTorch")
     parser.add_argument("--cpu", help="default: this one")
     parser.add_argument("--turns", type=int, default=41)
+    parser.add_argument("--constant", action="store_true", help="the second operand is a constant of our program")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     core = max(os.sched_getaffinity(0))
@@ -152,7 +160,7 @@ def main() -> None:
             name = f"{type_} {kind} {'x'.join(map(str, sizes))}"
             if not all(word in name for word in options.words) or (type_ == "i8" and kind == "convolution"):
                 continue  # PyTorch has no convolution of bytes with sums in i32
-            call = product(kind, type_, sizes, options.cpu)
+            call = product(kind, type_, sizes, options.cpu, options.constant)
             measured(call), theirs(kind, type_, sizes)
             times = [(theirs(kind, "", sizes), measured(call)) for _ in range(options.turns)]
             them, us = (statistics.median(column) for column in zip(*times, strict=True))

@@ -129,6 +129,14 @@ class LoopLimits:
 
 
 @dataclass(frozen=True)
+class WeightLayout:
+    """How a constant matrix is stored: with its dimensions `split` into these sizes, transposed by `permutation`."""
+
+    split: tuple[int, ...]
+    permutation: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class FusionPolicy:
     """Which fusions there are and what each may hold.
 
@@ -143,6 +151,7 @@ class FusionPolicy:
         concatenated: operands up to which producers are fused into a concatenate.
         operand_views: ops on operands of a dot that are part of how it reads them.
         operand_layout: whether a dot reads an operand that lies so, where that is not how it lies in memory.
+        weights: how the right operand of a dot is stored where it is a constant; None: as it is.
         immediates: by kind of one op, which constants of one element it takes as numbers, not from memory: from the
             operand on whose position is calculated from the number of operands.
         attention: limits of "attention" fusions.
@@ -161,6 +170,7 @@ class FusionPolicy:
     concatenated: int = 4
     operand_views: frozenset[str] = frozenset()
     operand_layout: Callable[[Layout], bool] = lambda layout: True
+    weights: Callable[[ir.Operation], WeightLayout | None] = lambda dot: None
     immediates: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
     attention: AttentionLimits = AttentionLimits()
     epilogue: EpilogueLimits | None = None

@@ -57,11 +57,13 @@ Dimensions = Sequence[Digits]
 
 @dataclass(frozen=True)
 class Operand:
-    """Where an operand lies: a pointer parameter, an offset in scalars, and how its scalars are read."""
+    """Where an operand lies: a pointer parameter, an offset in scalars, and how its scalars are read. `tiled`: it has
+    been packed for a matrix unit; its strides are those that it had before, dense and row-major."""
 
     pointer: str
     offset: IntLike
     element: Element
+    tiled: bool = False
 
     def at(
         self, f: Function, indices: Sequence[Index] = (), strides: Sequence[IntLike] = (), start: Index = 0

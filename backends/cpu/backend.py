@@ -3,7 +3,7 @@ policy alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.base import Backend, refuse_gpu_options, require_only_device
@@ -55,6 +55,14 @@ class CpuBackend(Backend):
 
         refuse_gpu_options(self.name, options)
         return named_target(options.cpu, host_target())
+
+    def pipeline(self, stage: str, options: Options) -> Sequence[str]:
+        """The usual passes; for a CPU with matrix units, constant weights become tiles before fusions are formed."""
+        passes = list(super().pipeline(stage, options))
+        if stage == "fused" and options.opt_level > 0:
+            units = str(bool(self.target(options).matrix_units)).lower()
+            passes.insert(-1, f"tile-weights{{target={self.name} units={units}}}")
+        return passes
 
     def describe(self, options: Options) -> str:
         """Name and features of the CPU description."""

@@ -16,10 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from stablehlo_py.backends.common.roofline import Rates
-from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, SIDE, configure_tiles
+from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, configure_tiles
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, CpuTarget, baseline_target, host_target, named_target
+from stablehlo_py.backends.cpu.weight_tiles import SIDE
 from stablehlo_py.codegen.builder import F32, F64, I8, I16, I32, I64, PTR, Function, ScalarType, Type, Value, VectorType
 
 #: Bytes that a copy reads and writes: what lies in the caches of a core, in those that cores share, and in memory.

@@ -6,6 +6,7 @@ The kernels are tuned to these numbers, and the numbers to the kernels. Measured
 
 from __future__ import annotations
 
+from stablehlo_py.backends.cpu.weight_tiles import is_tiled, weight_layout
 from stablehlo_py.dialect.index_map import Layout
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.types import shape
@@ -24,8 +25,10 @@ REGISTER_ELEMENTS = 64  # a few vector registers hold them
 
 
 def _is_loadable(layout: Layout) -> bool:
-    """Is there one stride a dimension, and none that would have to turn every vector around?"""
-    return all(len(digits) <= 1 and all(stride != -1 for _, stride in digits) for digits in layout.dimensions)
+    """Is there one stride a dimension, and none that would have to turn every vector around? Or are these tiles?"""
+    return is_tiled(layout) or all(
+        len(digits) <= 1 and all(stride != -1 for _, stride in digits) for digits in layout.dimensions
+    )
 
 
 def _in_registers(op: ir.Operation) -> bool:
@@ -49,6 +52,7 @@ FUSION = FusionPolicy(
     concatenated=16,
     operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
     operand_layout=_is_loadable,
+    weights=weight_layout,
     # Initial values of reductions are broadcast to registers; `select_and_scatter` has two operands before its own.
     immediates={
         "reduce_general": lambda operands: operands // 2,

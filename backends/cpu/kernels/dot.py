@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 
 from stablehlo_py.backends.common.contraction import Source, dot_axes
 from stablehlo_py.backends.common.fusion import Fusion
@@ -16,8 +17,10 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.backends.cpu.weight_tiles import tiled_group
 from stablehlo_py.dialect.symint import GuardError, size_hint
 from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.mlir import ir
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -31,12 +34,30 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 def _phases(rooted: Rooted) -> None:
     lhs, rhs = rooted.root.operands
     a, b = rooted.source(lhs), rooted.source(rhs)
+    axes = functools.partial(dot_axes, rooted.root)
+    tiles = _tiles(rooted.root, b)
+    if tiles is not None:
+        fits = axes(a.dimensions, tiles.dimensions, None) is not None and rooted.has_unit(a, tiles, axes)
+        b = tiles if fits else rooted.materialized(rhs)
     if dot_axes(rooted.root, a.dimensions, b.dimensions, None) is None:
         a, b = rooted.materialized(lhs), rooted.materialized(rhs)
-    axes = functools.partial(dot_axes, rooted.root)
     if not rooted.has_unit(a, b, axes):
         a, b = _pairs(rooted, a, b)
     rooted.emit(a, b, axes)
+
+
+def _tiles(op: ir.OpView, b: Source) -> Source | None:
+    """The right operand, where it lies as tiles of a matrix unit (weight_tiles.py): as the matrix that it is."""
+    contract = i64s(op, "rhs_contract")
+    if len(b.dimensions) != 2 or len(contract) != 1:
+        return None
+    (along,) = contract
+    group = tiled_group(b.dimensions[along], b.dimensions[1 - along])
+    if group is None or group * b.operand.element.storage.bits != 32:
+        return None
+    sizes = shape(op.operands[1])
+    digits = ((sizes[along], sizes[1 - along]),), ((sizes[1 - along], 1),)
+    return Source(replace(b.operand, tiled=True), digits[::-1] if along else digits)
 
 
 def _pairs(rooted: Rooted, a: Source, b: Source) -> tuple[Source, Source]:

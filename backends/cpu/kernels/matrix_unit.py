@@ -23,9 +23,10 @@ long runs, and each chunk of a panel is packed just before its products:
     for chunk, panel:
         pack the panel's steps; its sums with their products
 
-Else a phase before packs B into tiles (tile_packing.py), and A unless its rows already lie as tiles need them.
-Contracted axes are padded with zeros to whole steps, packed rows and columns with anything: sums of theirs are not
-stored. Where A is not packed, the last tiles are as high as there are rows. tile_sums.py has the compute phase.
+Else a phase before packs B into tiles (tile_packing.py), unless it is a constant that lies so (weight_tiles.py), and A
+unless its rows already lie as tiles need them. Contracted axes are padded with zeros to whole steps, packed rows and
+columns with anything: sums of theirs are not stored. Where A is not packed, the last tiles are as high as there are
+rows. tile_sums.py has the compute phase.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
 from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, CpuTarget
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
+from stablehlo_py.backends.cpu.weight_tiles import LEAST, LEAST_SHORT, PANEL, SIDE
 from stablehlo_py.codegen.builder import F32, I8, I16, I32, Function, ScalarType, Value
 from stablehlo_py.codegen.types import Element
 
-SIDE = 16  # rows of a tile, columns of a tile of sums, groups of the contracted axis
 ROW_BYTES = 64
 TILE = SIDE * ROW_BYTES // 4  # numbers of 32 bits
-PANEL = STRIP = 2 * SIDE
+STRIP = 2 * SIDE
 BLOCK_BYTES = 3 << 18  # of A, which all panels of B meet while it is in the L2 cache
 CHUNK = 16  # steps of a panel, which stay in the L1 cache
 MOST_STREAMED = 2 * STRIP  # rows of A; of bf16, which take less to pack, twice as many
@@ -54,8 +55,6 @@ MOST_FOLDED = 256  # rows of a line
 LEAST_FOLDED = 1.1  # times the rows of whole tiles that a line takes by itself
 STREAMED_ROWS = 64  # of B, that are read at once; more where rows of A are many, whose sums pass by for each chunk
 LONGEST_RUN = 32  # panels that a thread reads at least; 16 are read at three quarters of the speed
-LEAST = 1 << 14  # products of a contraction that are worth packing
-LEAST_SHORT = 1 << 19  # with rows that fill no tile
 FULL = 0.5  # of each step, at least, so much has to be no padding
 
 
@@ -123,18 +122,37 @@ def fitting_unit(contraction: Contraction, arithmetic: Arithmetic, target: CpuTa
     unit = unit_of(contraction.a.element, contraction.b.element, arithmetic, target)
     if unit is None or not contraction.is_known:
         return None
+    if contraction.a.tiled or contraction.b.tiled:
+        return unit if _reads_tiles(contraction, unit) else None
     m, n, inner = _rows(contraction), int(contraction.n.size), int(_inner(contraction).size)
     least = 2 if _streams_b(contraction, unit) else SIDE
     wide = m >= least and n >= SIDE and m * n * int(contraction.depth) >= (LEAST if m >= SIDE else LEAST_SHORT)
     return unit if wide and inner >= FULL * -(-inner // unit.depth) * unit.depth else None
 
 
+def _reads_tiles(contraction: Contraction, unit: Unit) -> bool:
+    """Whether B is tiled, and the axes go along whole panels and steps of it."""
+    n, outer, k = contraction.n, [axis for axis in contraction.outer if axis.b], contraction.k
+    if not contraction.b.tiled or n.b != 1 or any(int(size) % PANEL for size in (n.size, *(axis.b for axis in outer))):
+        return False
+    step = int(n.size) * math.prod(int(axis.size) for axis in outer)
+    for axis in reversed(k):
+        if axis.b != step:
+            return False
+        step *= int(axis.size)
+    return int(k[-1].size) % unit.depth == 0
+
+
 def _streams_b(contraction: Contraction, unit: Unit) -> bool:
+    if contraction.b.tiled:
+        return False
     return _rows(contraction) * unit.group <= MOST_STREAMED * 4 and contraction.n.b == 1
 
 
 def _inner(contraction: Contraction) -> Axis:
     """The contracted axis that groups run along."""
+    if contraction.b.tiled:
+        return contraction.k[-1]
     return max(contraction.k, key=lambda axis: axis.size)
 
 
@@ -261,6 +279,8 @@ class UnitProduct:
 
     def strides(self, side: str, axes: Sequence[Axis]) -> list[int]:
         """Steps of outer axes in a packed operand: copies along axes that the operand lacks are not made."""
+        if side == "b" and self.contraction.b.tiled:
+            return [int(axis.b) // PANEL * 2 * self.steps * TILE for axis in axes]
         step = self.size_of(side)
         strides = []
         for axis in axes:

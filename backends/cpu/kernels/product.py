@@ -158,10 +158,14 @@ def _emit_gemm(
 def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
     """The phases of a product on a matrix unit: packing, then computing."""
     i32 = ELEMENTS["i32"]
-    sides = [side for side, packed in (("b", not product.streams_b), ("a", product.packs_a)) if packed]
+    b = product.contraction.b
+    packs_b = not product.streams_b and not b.tiled
+    sides = [side for side, packed in (("b", packs_b), ("a", product.packs_a)) if packed]
     rooms = {side: builder.scratch.take(product.size_of(side), i32) for side in sides}
     product.room_a, product.room_b = rooms.get("a"), rooms.get("b")
-    if product.streams_b:
+    if b.tiled:
+        product.room_b = Operand(b.pointer, 0, i32)
+    elif product.streams_b:
         product.room_b = builder.private.take(2 * product.chunk * TILE, i32)
     product.sums = (builder.scratch if product.streams_b else builder.private).take(product.sums_size, i32)
     for side in sides:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import offset, unravel
-from stablehlo_py.backends.cpu.kernels.matrix_unit import PANEL, SIDE, TILE, UnitProduct
+from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
+from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I16, I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.dialect.symint import IntLike
 

@@ -10,9 +10,7 @@ from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.cpu.kernels.gemm import StoreTo
 from stablehlo_py.backends.cpu.kernels.matrix_unit import (
-    PANEL,
     ROW_BYTES,
-    SIDE,
     STRIP,
     TILE,
     UnitProduct,
@@ -22,6 +20,7 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import (
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
+from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value, VectorType
 from stablehlo_py.codegen.index import Affine, add, affine_of, linearize, scalar
 from stablehlo_py.dialect.symint import IntLike
