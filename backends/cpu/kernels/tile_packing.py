@@ -14,6 +14,8 @@ from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I16, I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.dialect.symint import IntLike
 
+READ = 16  # rows of B that are read at once: what fetches ahead for the L2 cache follows no more
+
 
 class TilePacking:
     """The packing of A ("a") or B ("b"), in iterations."""
@@ -38,10 +40,12 @@ class TilePacking:
         target = room.at(f, digits, product.strides(side, own))
         part = f.irem(number, several)
 
-        def tiles(at: Value, to: Value, place: Index, valid: int, depth: int) -> None:
-            """One step of a panel, or of a tile of rows."""
+        def tiles(at: Value, to: Value, place: Index, valid: int, depth: int, groups: int = SIDE) -> None:
+            """One step of a panel, or of a tile of rows: so many groups of it."""
             start = f.gep(at, f.imul(place, width * across), unit.scalar)
-            self._tiles(start, f.gep(to, f.imul(place, product.steps * width // SIDE * TILE), I32), valid, depth)
+            self._tiles(
+                start, f.gep(to, f.imul(place, product.steps * width // SIDE * TILE), I32), valid, depth, groups
+            )
 
         def step(at: Value, to: Value, block: Index, body: Callable[[Value, Value, int], None], depth: int) -> None:
             """Step `block` along the innermost axis: `body` where it begins. `depth` of its elements are there."""
@@ -71,9 +75,16 @@ class TilePacking:
 
         def all_tiles(start: Value, end: Value, depth: int) -> None:
             whole, rest = divmod(size, width)
-            f.loop(0, whole, 1, lambda place: tiles(start, end, place, width, depth))
-            if rest:
-                tiles(start, end, whole, rest, depth)
+            groups = READ // unit.group if side == "b" and across == 1 and depth == unit.depth else SIDE
+
+            def run(number: Index) -> None:
+                at = f.gep(start, f.imul(number, groups * unit.group * self.along), unit.scalar)
+                to = f.gep(end, f.imul(number, groups * SIDE), I32)
+                f.loop(0, whole, 1, lambda place: tiles(at, to, place, width, depth, groups))
+                if rest:
+                    tiles(at, to, whole, rest, depth, groups)
+
+            f.loop(0, SIDE // groups, 1, run)
 
         each_panel(
             f,
@@ -95,14 +106,14 @@ class TilePacking:
 
         each_panel(f, block, product.inner.size, unit.depth, tiles)
 
-    def _tiles(self, start: Value, end: Value, valid: int, depth: int) -> None:
-        """One step of `valid` rows or columns, of which `depth` elements are there."""
+    def _tiles(self, start: Value, end: Value, valid: int, depth: int, groups: int = SIDE) -> None:
+        """So many groups of one step of `valid` rows or columns, of which step `depth` elements are there."""
         f = self.f
         # Whole rows of B at once: those of a large B share few places in the L1 cache.
         width = PANEL if self.side == "b" and self.across == 1 and self.along != 1 else SIDE
         for first in range(0, valid, width):
             at = f.gep(start, first * self.across, self.unit.scalar)
-            for row, values in enumerate(self._rows(at, depth, min(width, valid - first))):
+            for row, values in enumerate(self._rows(at, depth, min(width, valid - first), groups)):
                 for half, value in enumerate(values, first // SIDE):
                     f.store(value, end, half * TILE + row * SIDE)
 
@@ -124,10 +135,10 @@ class TilePacking:
 
         f.loop(0, first.size, 1, turn)
 
-    def _rows(self, at: Value, depth: int, valid: int) -> Sequence[Sequence[Value]]:
+    def _rows(self, at: Value, depth: int, valid: int, groups: int) -> Sequence[Sequence[Value]]:
         """The 16 rows of neighbouring tiles, as the instruction wants them: of A along the contracted axis, of B across
-        it. Rows or columns, of which `valid` are there, are `across` apart; `depth` elements of the contracted axis are
-        there."""
+        it; of B so many `groups`. Rows or columns, of which `valid` are there, are `across` apart; `depth` elements of
+        the contracted axis are there."""
         f, side = self.f, self.side
         lanes = SIDE * self.unit.group
         if self.along == 1:
@@ -135,7 +146,7 @@ class TilePacking:
             rows = [self._load(at, min(row, valid - 1) * self.across, lanes, mask) for row in range(SIDE)]
             rows = [f.bitcast(row, VectorType(SIDE, I32)) for row in rows]
             return [[row] for row in (rows if side == "a" else transposed(f, rows))]
-        columns = [self._group(at, group, depth, valid) for group in range(SIDE)]
+        columns = [self._group(at, group, depth, valid) for group in range(groups)]
         return columns if side == "b" else [[row] for row in transposed(f, [column for (column,) in columns])]
 
     def _group(self, at: Value, group: int, depth: int, valid: int) -> list[Value]:
