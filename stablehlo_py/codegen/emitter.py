@@ -203,6 +203,10 @@ class Emitter:
         """Lanes of a, then b, in a new order."""
         raise self.lacks("shuffle")
 
+    def opaque(self, a: Value) -> str:
+        """The same value; a compiler that looks through the operations before it, and takes long, stops here."""
+        return a.ref
+
     def reduce_lanes(self, kind: str, a: Value, start: Value | None) -> str:
         """All lanes combined in a fixed tree; sums and products of floats begin with `start`."""
         raise self.lacks("reduce_lanes")

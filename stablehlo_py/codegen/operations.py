@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.codegen.assembly import Assembly
 from stablehlo_py.codegen.bounds import bounds_of, fits
 from stablehlo_py.codegen.values import (
+    F32,
     F64,
     I1,
     I8,
@@ -261,6 +262,12 @@ class Operations(Assembly):
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
         """Lanes of a (0..n-1) and b (n..2n-1) in a new order."""
         return self._value(self.emit.shuffle(a, b, lanes), VectorType(len(lanes), a.type.element))
+
+    def opaque(self, a: Value) -> Value:
+        """The same vector, of at least 32 bits, through which a compiler does not look when it combines shuffles."""
+        element = a.type.element if a.type.element in (F32, F64) else F32  # LLVM has this for floats only
+        floats = self.bitcast(a, VectorType(a.type.lanes * a.type.bits // element.bits, element))
+        return self.bitcast(self._value(self.emit.opaque(floats), floats.type), a.type)
 
     def lane_ids(self, lanes: int, element: ScalarType = I64) -> Value:
         """<0, 1, 2, ...>."""

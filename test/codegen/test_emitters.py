@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, object_of
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
@@ -285,6 +286,21 @@ def test_vectors(tmp_path: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize(("of", "lanes"), [(F32, 4), (F32, 16), (F64, 8), (I32, 8), (I16, 32), (I8, 16)])
+def test_transposes(of: ScalarType, lanes: int, tmp_path: Path) -> None:
+    def body(f: Function) -> None:
+        rows = [f.load(VectorType(lanes, of), f.x, lane * lanes) for lane in range(lanes)]
+        for lane, column in enumerate(transposed(f, rows)):
+            f.store(column, f.y, lane * lanes)
+
+    numbers = np.random.default_rng(1).integers(0, 256, lanes * lanes * of.bits // 8).astype(np.uint8)
+    x = numbers.view(f"u{of.bits // 8}")  # among them floats that are NaNs
+    result = same(body, x, np.zeros_like(x), tmp_path)
+    np.testing.assert_array_equal(result.reshape(lanes, lanes), x.reshape(lanes, lanes).T)
+    combined = lanes * of.bits <= 128  # LLVM sees all shuffles at once
+    assert ("llvm.arithmetic.fence" in function(body, host_target().emitter()).text()) is not combined
+
+
 def test_comparisons_of_floats(tmp_path: Path) -> None:
     def body(f: Function) -> None:
         def pair(i: Value) -> None:

@@ -20,16 +20,48 @@ def exchange_lanes(f: Function, a: Value, b: Value, distance: int) -> tuple[Valu
 
 
 def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
-    """As many vectors as lanes, a power of two: lane j of vector i becomes lane i of vector j, by log2 steps
-    of shuffles (Eklundh's method: blocks off the diagonal change places, the largest first)."""
+    """As many vectors as lanes, a power of two: lane j of vector i becomes lane i of vector j, by log2 steps.
+
+    The shuffles of a step are those that processors have without a vector of lane numbers: the lower and the upper
+    halves of two vectors, the even and the odd 128 bits, and of each 128 bits the lower and the upper halves,
+    alternately. LLVM tries to combine all shuffles up to an opaque value, which would take most of the time of a kernel.
+    """
+    lanes = len(rows)
+    block = min(lanes, 128 // rows[0].type.bits)
+    blocks = lanes // block
     current = list(rows)
-    distance = len(rows) // 2
-    while distance:
-        for i in range(len(rows)):
-            if not i & distance:
-                current[i], current[i | distance] = exchange_lanes(f, current[i], current[i | distance], distance)
-        distance //= 2
-    return current
+    distance = block
+    while distance < lanes:
+        piece = lanes // 2 if distance == block else block
+        current = _step(f, current, distance, [lane for lane in range(2 * lanes) if not lane & piece], piece)
+        distance *= 2
+    if block < lanes:
+        current = [f.opaque(vector) for vector in current]
+    distance = 1
+    while distance < block:
+        low = [
+            vector * lanes + start + lane
+            for start in [at + half for at in range(0, lanes, block) for half in range(0, block // 2, distance)]
+            for vector in range(2)
+            for lane in range(distance)
+        ]
+        current = _step(f, current, distance, low, block // 2)
+        distance *= 2
+    # The steps parted lanes by the bits of their numbers in another order than they set those of the vectors' numbers.
+    bits = block.bit_length() - 1
+    within = [int(f"{place:0{bits}b}"[::-1], 2) for place in range(block)]
+    across = [2 * place % blocks + 2 * place // blocks for place in range(blocks)]
+    return [current[across[lane // block] * block + within[lane % block]] for lane in range(lanes)]
+
+
+def _step(f: Function, vectors: Sequence[Value], distance: int, low: Sequence[int], between: int) -> list[Value]:
+    """Of pairs of vectors at a distance the lanes `low`, and those that are `between` further."""
+    result = list(vectors)
+    for i, a in enumerate(vectors):
+        if not i & distance:
+            b = vectors[i | distance]
+            result[i], result[i | distance] = f.shuffle(a, b, low), f.shuffle(a, b, [lane + between for lane in low])
+    return result
 
 
 def _square(f: Function, rows: list[Lanes]) -> list[Lanes]:

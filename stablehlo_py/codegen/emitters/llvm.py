@@ -214,6 +214,9 @@ class LlvmEmitter(Emitter):
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> str:
         return self._define(f"llvm.shufflevector {a.ref}, {b.ref} [{', '.join(map(str, lanes))}] : {a.type.text}")
 
+    def opaque(self, a: Value) -> str:
+        return self.target_intrinsic("llvm.arithmetic.fence", [a], a.type)
+
     def reduce_lanes(self, kind: str, a: Value, start: Value | None) -> str:
         element = a.type.element.text
         if start is None:

@@ -235,6 +235,9 @@ class LlvmIrEmitter(Emitter):
         listed = ", ".join([f"i32 {lane}" if lane >= 0 else "i32 poison" for lane in lanes])
         return self._define(f"shufflevector {_typed(a)}, {_typed(b)}, <{len(lanes)} x i32> <{listed}>")
 
+    def opaque(self, a: Value) -> str:
+        return self.target_intrinsic("llvm.arithmetic.fence", [a], a.type)
+
     def reduce_lanes(self, kind: str, a: Value, start: Value | None) -> str:
         element = _TYPES[a.type.element.text]
         if start is None:
