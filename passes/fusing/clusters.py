@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -60,6 +61,7 @@ class Cluster:
         rows, columns: the split of a row fusion; the one to be where no reduction has joined.
         reduced: operand shape and dimensions of the reductions of a column fusion.
         last: largest member index.
+        rank: larger than that of everything it reads, where clusters are ranked.
     """
 
     kind: str
@@ -73,6 +75,7 @@ class Cluster:
     reduced: tuple[tuple[IntLike, ...], tuple[IntLike, ...]] | None = None
     reductions: int = 0
     last: int = field(init=False)
+    rank: int = 0
 
     def __post_init__(self) -> None:
         self.members = {self.hero: (self.elements, Identity(self.elements))}
@@ -95,6 +98,7 @@ class Clusters:
         self.policy = policy
         self.containing: list[list[Cluster]] = []
         self.masks: set[int] = set()
+        self._ranked = False
         self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
         # Node -> the first output of any cluster that has outputs before it and members from it on: where a path that
         # comes past it may lead back to.
@@ -166,17 +170,79 @@ class Clusters:
             cluster = stack.pop()
             if cluster is target:
                 return True
-            if id(cluster) in seen or not cluster.outputs or self._earliest(cluster) > target.last:
+            if id(cluster) in seen or not cluster.outputs or self._is_past(cluster, target):
                 continue
             seen.add(id(cluster))
             if len(seen) > MAX_PATH_SEARCH:
                 return True
-            for node in cluster.outputs:
-                for user in self.users[node]:
-                    for reader in self.containing[user]:
-                        if node not in reader.members:
-                            stack.append(reader)
+            stack += self._followers(cluster)
         return False
+
+    def _is_past(self, cluster: Cluster, target: Cluster) -> bool:
+        """True only where no path leads from a cluster to another one."""
+        return cluster.rank > target.rank if self._ranked else self._earliest(cluster) > target.last
+
+    def _followers(self, cluster: Cluster) -> list[Cluster]:
+        """Clusters that read what this one writes; some of them more than once."""
+        return [
+            reader
+            for node in cluster.outputs
+            for user in self.users[node]
+            for reader in self.containing[user]
+            if node not in reader.members
+        ]
+
+    def _leaders(self, cluster: Cluster) -> list[Cluster]:
+        """Clusters that write what this one reads; some of them more than once."""
+        return [
+            writer
+            for member in cluster.members
+            for node in self.graph.nodes[member].producers
+            if node >= 0 and node not in cluster.members
+            for writer in self.containing[node]
+            if node in writer.outputs
+        ]
+
+    @contextmanager
+    def ranked(self) -> Iterator[None]:
+        """Inside, clusters are numbered in an order in which they can run, which spares most searches. What takes a
+        node that it reads keeps that order; `merge` and `put_before` mend it."""
+        number, state, stack = 0, dict[int, bool](), self.all()[::-1]
+        while stack:
+            cluster = stack[-1]
+            if id(cluster) not in state:
+                state[id(cluster)] = False
+                stack += [leader for leader in self._leaders(cluster) if id(leader) not in state]
+                continue
+            stack.pop()
+            if not state[id(cluster)]:
+                state[id(cluster)], cluster.rank, number = True, number, number + 1
+        self._ranked = True
+        yield
+        self._ranked = False
+
+    def put_before(self, cluster: Cluster, others: Sequence[Cluster]) -> None:
+        """Mend the ranks for paths from a cluster to others, none of which reaches it, as Pearce and Kelly do."""
+        first = min((other.rank for other in others), default=cluster.rank)
+        if first < cluster.rank:
+            back = self._closure([cluster], self._leaders, lambda one: one.rank >= first)
+            ahead = self._closure(others, self._followers, lambda one: one.rank <= cluster.rank)
+            ranks = sorted(one.rank for one in (*back, *ahead))
+            for one, rank in zip((*back, *ahead), ranks, strict=True):
+                one.rank = rank
+
+    @staticmethod
+    def _closure(
+        start: Sequence[Cluster], step: Callable[[Cluster], list[Cluster]], within: Callable[[Cluster], bool]
+    ) -> list[Cluster]:
+        """What can be reached from some clusters by steps through clusters `within` a part, by rank."""
+        found, stack = dict[int, Cluster](), list(start)
+        while stack:
+            cluster = stack.pop()
+            if id(cluster) not in found and within(cluster):
+                found[id(cluster)] = cluster
+                stack += step(cluster)
+        return sorted(found.values(), key=lambda cluster: cluster.rank)
 
     def connected(self, a: Cluster, b: Cluster) -> bool:
         """Is there a path from one of the two to the other?"""
@@ -185,6 +251,10 @@ class Clusters:
     def merge(self, kept: Cluster, other: Cluster) -> None:
         """Move everything of `other` into `kept` (same iteration space; the caller has checked that no path joins
         them)."""
+        if self._ranked:
+            first, last = sorted((kept, other), key=lambda cluster: cluster.rank)
+            self.put_before(last, self._followers(first))
+            kept.rank = last.rank
         for node, (trip_count, index_map) in other.members.items():
             known = kept.members.get(node)
             if known:

@@ -59,14 +59,15 @@ class ProducerFusion:
 
     def run(self) -> None:
         """Fuse every node into its consumers, or make it a root."""
-        for node in reversed(self.graph.nodes):
-            fusion = self.clusters.containing[node.index][0]
-            if fusion.kind in ("attention", "scores"):
-                continue
-            if len(fusion.members) > 1:
-                self._recompute_outside(fusion, node)
-            elif node.role in (LOOP, REDUCE, CONSTANT):
-                self._fuse(node)
+        with self.clusters.ranked():
+            for node in reversed(self.graph.nodes):
+                fusion = self.clusters.containing[node.index][0]
+                if fusion.kind in ("attention", "scores"):
+                    continue
+                if len(fusion.members) > 1:
+                    self._recompute_outside(fusion, node)
+                elif node.role in (LOOP, REDUCE, CONSTANT):
+                    self._fuse(node)
 
     def run_unfused(self) -> None:
         """Leave every node by itself, with the constants that it uses."""
@@ -119,6 +120,7 @@ class ProducerFusion:
         for cluster, plan in accepted:
             others = [reader for reader in readers if reader is not cluster]
             if self._may_output(cluster, node, plan) and not clusters.reaches(others, cluster):
+                clusters.put_before(cluster, others)
                 self._join(cluster, node, plan)
                 clusters.add_output(cluster, node.index)
                 clusters.drop_single(node.index)

@@ -11,6 +11,7 @@ from assigned_programs import Generator
 
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.fusing.producers import ProducerFusion
 from stablehlo_py.passes.fusion import Fusion
 
 DOT = "{lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>}"
@@ -385,6 +386,26 @@ def test_a_constant_of_the_block_around_is_computed_in_every_branch(mlir_context
       return %r#0, %r#1 : tensor<4xf32>, tensor<4xf32>
     }"""
     fused(ir.Module.parse(text))
+
+
+def test_ranks_are_an_order_in_which_fusions_can_run(mlir_context: ir.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = 0
+    run = ProducerFusion.run
+
+    def checked(fusion: ProducerFusion) -> None:
+        nonlocal edges
+        run(fusion)
+        clusters = fusion.clusters
+        for cluster in clusters.all():
+            for node in cluster.outputs:
+                for reader in clusters.outside_readers(cluster, node):
+                    assert cluster.rank < reader.rank
+                    edges += 1
+
+    monkeypatch.setattr(ProducerFusion, "run", checked)
+    for seed in range(12):
+        fused(ir.Module.parse(Generator(seed).module()))
+    assert edges > 100
 
 
 def inline_calls(module: ir.Module) -> None:

@@ -24,7 +24,7 @@ def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
 
     The shuffles of a step are those that processors have without a vector of lane numbers: the lower and the upper
     halves of two vectors, the even and the odd 128 bits, and of each 128 bits the lower and the upper halves,
-    alternately. LLVM tries to combine all shuffles up to an opaque value, which would take most of the time of a kernel.
+    alternately. LLVM tries to combine all shuffles up to an opaque value, which would take most of a kernel's time.
     """
     lanes = len(rows)
     block = min(lanes, 128 // rows[0].type.bits)
