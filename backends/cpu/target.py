@@ -111,9 +111,9 @@ GENERIC = CpuTarget(
 NAMED = dict(zip(CPUS, (AMX, AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC), strict=True))
 
 _NEON = CpuTarget("generic", "+neon", 128, 32, AARCH64, masked_bits=NO_MASKS)
-_SVE = replace(_NEON, vector_bits=256, masked_bits=8, scalable=True)
+_SVE = replace(_NEON, vector_bits=256, masked_bits=8, scalable=True, divides_integers=True)
 _RV64 = CpuTarget("generic-rv64", "+m,+a,+f,+d,+c", 64, 32, RISCV64, masked_bits=NO_MASKS, converts_f16=False)
-_RVV = replace(_RV64, features=f"{_RV64.features},+v", vector_bits=128, masked_bits=8)
+_RVV = replace(_RV64, features=f"{_RV64.features},+v", vector_bits=128, masked_bits=8, divides_integers=True)
 _SIMD128 = "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals"
 _WASM = CpuTarget("generic", _SIMD128, 128, 16, WASM32, masked_bits=NO_MASKS, fused=False, converts_f16=False)
 _ARM = CpuTarget(

@@ -58,7 +58,7 @@ class Emitter:
         array_alignment: bytes to which arrays are aligned, where accesses to several elements need that; else 0.
         pack_bf16: the instruction, as LLVM calls it, that rounds two f32 to bf16 in the upper and the lower half of a
             word; "": there is none.
-        divides_as_floats: vectors of integers are divided sooner as floats.
+        divides_as_floats: vectors of integers are divided sooner as floats, where no instruction does it.
         rounds_to_bf16: fptrunc to bf16 is what whoever compiles the code expects.
         estimate_exp2: the instruction, as LLVM calls it, that estimates 2^x of an f32 to 2^-22; "": there is none.
         estimate_reciprocal: the same of 1 / x, to an ulp.

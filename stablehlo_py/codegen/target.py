@@ -121,6 +121,7 @@ class TargetDescription:
         fused: whether one instruction computes a * b + c, rounded once, of f32 and of f64.
         rounds: whether one instruction rounds f32 and f64 to whole numbers.
         converts_f16: whether one instruction makes f32 of f16, and one the reverse.
+        divides_integers: whether one instruction divides a vector of integers.
     """
 
     name: str
@@ -133,6 +134,7 @@ class TargetDescription:
     fused: bool = True
     rounds: bool = True
     converts_f16: bool = True
+    divides_integers: bool = False
 
     def lanes(self, bits: int) -> int:
         """Lanes of a full vector of elements with this many bits."""
