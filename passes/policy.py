@@ -88,6 +88,8 @@ class AttentionLimits:
         columns: of the result, at most.
         bits: of an element of every operand, at least.
         flat: whether keys have to be one dimension.
+        whole: whether all sums over scores, those over queries and over keys, and the reductions that they need, are
+            one fusion; they are left as products where that cannot be.
     """
 
     queries: int = 1
@@ -95,6 +97,7 @@ class AttentionLimits:
     columns: int | None = None
     bits: int = 0
     flat: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ class FusionPolicy:
         weights: how the right operand of a dot is stored where it is a constant; None: as it is.
         immediates: by kind of one op, which constants of one element it takes as numbers, not from memory: from the
             operand on whose position is calculated from the number of operands.
-        attention: limits of "attention" fusions.
+        attention: limits of "attention" and "scores" fusions.
         epilogue: of dots and convolutions, None for none.
         straight_line, loops: limits of "straight_line" fusions and of "straight_line_loop" kernels, None where there
             are none.

@@ -242,12 +242,14 @@ class AttentionProgram:
             self._bind_reduction(e, found.total, f.fmul(total, factor))
         return e, factor
 
-    def keep_at(self, at: Places, largest: Value, total: Value) -> None:
+    def keep_at(self, at: Places, largest: Value, total: Value, mask: Value | None = None) -> None:
         """Write what others read of a row, the maximum of its scores, and the sum of its weights."""
         e, _ = self._of_row(at, largest, total)
         for number, value in self.kept.items():
             place = self._place(self.found.axes[self.graph.producer[self.graph.values.index(value)]], at)
-            self.e.write(element(value), self.f.parameters[f"out{number}"], place, e.value(value, place))
+            with e.predicated(mask):
+                kept = e.value(value, place)
+            self.e.write(element(value), self.f.parameters[f"out{number}"], place, kept, mask)
 
     def reduction(self, node: int) -> Reduction:
         """The maximum of the scores, or the sum of the weights."""

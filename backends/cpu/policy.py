@@ -43,7 +43,7 @@ def _in_registers(op: ir.Operation) -> bool:
 
 
 FUSION = FusionPolicy(
-    kinds=frozenset(("attention", "loop", "row", "column", "in_place_update")),
+    kinds=frozenset(("attention", "scores", "loop", "row", "column", "in_place_update")),
     # A tile of a product is a block of several rows: what moves elements would be read across them.
     apart={"dot": frozenset(("concatenate", "gather"))},
     transposing=frozenset(("loop",)),  # the other kinds run vectors along rows
@@ -62,7 +62,7 @@ FUSION = FusionPolicy(
     },
     # A tile is a few cache lines of many rows: with more streams than three, one pass over whole rows is faster.
     # Queries fill vectors, keys tiles of registers. Products of 16 bits are faster on matrix units.
-    attention=AttentionLimits(queries=32, keys=32, columns=512, bits=32, flat=True),
+    attention=AttentionLimits(queries=32, keys=32, columns=512, bits=32, flat=True, whole=True),
     epilogue=EpilogueLimits(inputs=6, streams=3, long_contraction=512, transposes=True),
     straight_line=StraightLineLimits(elements=REGISTER_ELEMENTS, cost=256),
     # 16 lanes of 32 bits are a vector register of AVX-512.

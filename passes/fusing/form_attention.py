@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import byte_size, element_type
-from stablehlo_py.passes.fusing.attention import Attention, attention_of
+from stablehlo_py.passes.fusing.attention import Attention, Role, attention_of
 from stablehlo_py.passes.fusing.attention_mask import mask_of
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, OperandIndex
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
-from stablehlo_py.passes.fusing.scores import BEHIND, Scores, Sum, is_one_precision, scores_of
+from stablehlo_py.passes.fusing.scores import BEHIND, Label, Scores, Sum, is_one_precision, scores_of
 from stablehlo_py.passes.fusing.scores_mask import masked_scores
 
 _MOST_DEPTH = 256  # of a product that is computed again for each sum: more costs more than storing scores
@@ -33,7 +33,7 @@ def form_scores(clusters: Clusters) -> None:
     for index in _of_exponentials(graph):
         if _is_dot(clusters, graph.nodes[index]):
             scores = scores_of(graph, index)
-            if scores is not None and _pays(graph, scores):
+            if scores is not None and _pays(graph, scores) and _fits(clusters, scores):
                 _Forming(clusters, scores).run()
 
 
@@ -121,6 +121,45 @@ def _pays(graph: Graph, scores: Scores) -> bool:
     )
 
 
+def _fits(clusters: Clusters, scores: Scores) -> bool:
+    """Is that within the backend's limits?"""
+    limits, nodes = clusters.policy.attention, clusters.graph.nodes
+    is_over_left = next(each.left for each in scores.sums if nodes[each.node].role == REDUCE)
+    keys, queries = (scores.left, scores.right) if is_over_left else (scores.right, scores.left)
+    most_queries = max(int(nodes[of].shape[d]) for of, d in queries)
+    elements = math.prod(int(nodes[of].shape[d]) for of, d in keys)
+    dots = [nodes[each] for each in (*scores.products, *(each.node for each in scores.sums)) if nodes[each].role == DOT]
+    columns = [
+        int(nodes[each.node].elements) * (elements if each.left == is_over_left else _places(nodes, queries))
+        // int(nodes[scores.products[0]].elements)
+        for each in scores.sums
+        if nodes[each.node].role == DOT
+    ]
+    return (
+        most_queries >= limits.queries
+        and elements >= limits.keys
+        and (limits.columns is None or max(columns) <= limits.columns)
+        and all(byte_size(element_type(value)) * 8 >= limits.bits for dot in dots for value in dot.op.operands)
+        and not (limits.flat and (len(keys) != 1 or not _is_flat(clusters.graph, scores)))
+    )
+
+
+def _places(nodes: Sequence[Node], side: Iterable[Label]) -> int:
+    return math.prod(int(nodes[of].shape[d]) for of, d in side)
+
+
+def _is_flat(graph: Graph, scores: Scores) -> bool:
+    """Does every dimension that is summed over go through one label at most?"""
+    for each in scores.sums:
+        node = graph.nodes[each.node]
+        if node.role == DOT:
+            summed = node.attributes[f"{('lhs', 'rhs')[each.operand]}_contract"]
+            axes = scores.axes[node.producers[each.operand]]
+            if any(len(axes[int(d)]) > 1 for d in summed):
+                return False
+    return True
+
+
 def _depth(graph: Graph, product: Node) -> int:
     sizes = graph.shape(product.operands[0])
     depth = 1
@@ -136,38 +175,76 @@ class _Forming:
     def __init__(self, clusters: Clusters, scores: Scores) -> None:
         self.clusters, self.graph, self.scores = clusters, clusters.graph, scores
         self.forward: Attention | None = None
-        self.written: list[int] = []
+        self.outputs: list[int] = []  # of the forward pass
+        self.written: list[int] = []  # of these and of the sums, by it
 
     def run(self) -> None:
         """Make them."""
-        self._form_forward()
+        self._find_forward()
+        sums = [each for each in self.scores.sums if each.node not in self.written]
+        whole = self._whole(sums) if self.clusters.policy.attention.whole else []
+        if whole is None:
+            return
+        if self.forward is not None:
+            _form(self.clusters, self.forward, self.outputs)
         masked = masked_scores(self.graph, self.scores)
         if masked is not None:
             self.clusters.masks |= masked.nodes
-        sums = [each for each in self.scores.sums if each.node not in self.written]
+        if whole:
+            sums = [each for each in sums if self.graph.nodes[each.node].role == DOT]
+            self._make_scores(sums, whole)
+            return
         groups: list[list[Sum]] = []
         for sum_ in sums:
             if not any(self._join(group, sum_) for group in groups):
                 groups.append([sum_])
         for group in groups:
-            needed, outputs = self._needed(group), list[int]()
-            for sum_ in group:
-                behind = self._behind(sum_)
-                needed, outputs = needed + behind, [*outputs, behind[-1] if behind else sum_.node]
-            _make(self.clusters, "scores", self.scores.products[0], group[0].node, needed, outputs)
+            self._make_scores(group, self._needed(group))
 
-    def _form_forward(self) -> None:
+    def _make_scores(self, group: Sequence[Sum], needed: list[int]) -> None:
+        """A fusion of these sums."""
+        outputs = list[int]()
+        for sum_ in group:
+            behind = self._behind(sum_)
+            needed, outputs = needed + behind, [*outputs, behind[-1] if behind else sum_.node]
+        _make(self.clusters, "scores", self.scores.products[0], group[0].node, needed, outputs)
+
+    def _find_forward(self) -> None:
         for sum_ in self.scores.sums:
             node = self.graph.nodes[sum_.node]
             found = attention_of(self.graph, node) if node.role == DOT else None
             if found is None or found.first not in self.scores.products:
                 continue
-            outputs = [each for each in (found.maximum, found.total, found.output) if each >= 0]
             others = (*self.scores.axes, *(each.node for each in self.scores.sums))
+            inside = {*found.members, *others}
+            views = [each for each in found.members if found.roles.get(each) is Role.ROW and each not in others]
+            rows = [found.maximum, found.total, *(each for each in views if not inside.issuperset(self.clusters.users[each]))]
+            outputs = [each for each in (*rows, found.output) if each >= 0]
             if _is_wanted(self.clusters, found, outputs, others):
-                self.forward, self.written = found, [*outputs, found.second]
-                _form(self.clusters, found, outputs)
+                self.forward, self.outputs, self.written = found, outputs, [*outputs, found.second]
                 return
+
+    def _whole(self, sums: Sequence[Sum]) -> list[int] | None:
+        """What one fusion of all of these sums computes, none of which depends on a product of another one; None: there
+        is no such fusion."""
+        nodes = self.graph.nodes
+        by_role = {role: [each for each in sums if nodes[each.node].role == role] for role in (DOT, REDUCE)}
+        reductions = {each.node for each in by_role[REDUCE]}
+        if not by_role[DOT] or len({each.left for each in by_role[REDUCE]}) > 1:
+            return None
+        needed = self._needed(by_role[DOT], reductions)
+        inside, ends = set(needed), {each.node for each in by_role[DOT]}
+        outside = {producer for each in needed for producer in nodes[each].producers if producer >= 0} - inside
+        if any(self._depends(each, end) for each in outside for end in (*ends, *reductions)):
+            return None
+        behind = [each for each in needed if each not in self.scores.axes and self._depends_on_any(each, reductions)]
+        work = [nodes[each] for each in behind if each not in reductions | ends]
+        is_inside = all(inside.issuperset(self.clusters.users[each]) for each in behind if each not in ends)
+        is_work = all(node.role == LOOP for node in work)
+        return needed if is_inside and is_work and inside >= reductions else None
+
+    def _depends_on_any(self, node: int, reductions: Iterable[int]) -> bool:
+        return any(self._depends(node, each) for each in reductions)
 
     def _join(self, group: list[Sum], sum_: Sum) -> bool:
         """Put a product into a group of products over the same side that do not depend on it, nor it on them."""
@@ -201,17 +278,17 @@ class _Forming:
             found.append(last.index)
         return found
 
-    def _needed(self, group: list[Sum]) -> list[int]:
-        """What a fusion computes: the sums, the scores that they need, and what attention computed of rows, but does
-        not write."""
-        inside = set(self.scores.axes)
+    def _needed(self, group: Sequence[Sum], reductions: Collection[int] = ()) -> list[int]:
+        """What a fusion computes: the sums, the scores that they need, what attention computed of rows, but does not
+        write, and these reductions with what becomes of them."""
+        inside = {*self.scores.axes, *reductions}
         if self.forward is not None:
             inside |= set(self.forward.members) - set(self.written)
         needed = {each.node for each in group}
         stack = [self.graph.nodes[each.node].producers[each.operand] for each in group]
         while stack:
             index = stack.pop()
-            if index in inside and index not in needed:
+            if index not in needed and (index in inside or self._depends_on_any(index, reductions)):
                 needed.add(index)
                 stack += self.graph.nodes[index].producers
         return sorted(needed)

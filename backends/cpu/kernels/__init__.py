@@ -17,8 +17,8 @@ from stablehlo_py.mlir import ir
 KINDS = {
     kind: kind
     for kind in """attention cholesky column convolution custom_call dot exchange fft in_place_update loop
-    random_state reduce_general reduce_window rng_bit_generator row scatter select_and_scatter sort sparse_product
-    straight_line top_k triangular_solve tridiagonal_perturbed""".split()
+    random_state reduce_general reduce_window rng_bit_generator row scatter scores select_and_scatter sort
+    sparse_product straight_line top_k triangular_solve tridiagonal_perturbed""".split()
 } | {
     **dict.fromkeys(TRANSFERS, "transfer"),
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own

@@ -29,7 +29,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of
 from stablehlo_py.backends.cpu.kernels.attention_band import GRAIN, Skipping, skipping
-from stablehlo_py.backends.cpu.kernels.attention_operands import Operands, Rows
+from stablehlo_py.backends.cpu.kernels.attention_operands import Operands, Rows, packed
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.backends.cpu.kernels.tile import TileElemental
@@ -116,20 +116,9 @@ class _Attention:
     def _packed(self, name: str, rows: Rows) -> Rows:
         """An operand, copied by a phase before where it does not lie as kernels read it."""
         of = self.arithmetic.element
-        if rows.is_strided and rows.operand.element == of and (self.rows < MANY_QUERIES or self._is_near(rows)):
+        if rows.is_strided and rows.operand.element == of and (self.rows < MANY_QUERIES or rows.is_near):
             return rows
-        room = self.builder.scratch.take(rows.copies * rows.count * rows.width, of)
-        lines, cost = rows.copies * rows.count, rows.width / self.lanes + 2.0
-
-        def emit(f: Function) -> None:
-            f.loop(f.begin, f.end, 1, lambda line: rows.emit_pack(f, line, room, self.lanes))
-
-        self.builder.phase(f"pack_{name}", lines, cost, emit)
-        return rows.packed(room)
-
-    def _is_near(self, rows: Rows) -> bool:
-        """Whether elements lie side by side, and so do rows: else they would meet in few sets of the cache."""
-        return rows.stride == 1 and rows.row_stride == rows.width
+        return packed(self.builder, name, rows, self.lanes)
 
     def _finite(self, skips: Skipping, f: Function) -> None:
         def one(copy: Value) -> None:
@@ -365,6 +354,8 @@ class _Tile:
         for line, values in enumerate((largest, totals)):
             for v, value in enumerate(values):
                 f.store(value, room, self._at(line, v))
+        for v, rows in enumerate(zip(largest, totals, strict=True)):
+            self.p.keep_at({**self.places, self.a.row: self.at_rows[v]}, *rows, self._predicate(v))
         whole = self.valid // lanes
         f.loop(0, whole, 1, lambda v: self._store(v, lanes))
         if whole < self.vectors:

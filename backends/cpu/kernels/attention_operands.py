@@ -15,6 +15,7 @@ from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.common.loops import offset, unravel, vectors
 from stablehlo_py.backends.common.views import view_of
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic, memory_element
+from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.dialect.index_map import Digits, merge_digits
 from stablehlo_py.dialect.types import i64s
@@ -79,6 +80,11 @@ class Rows:
         """Whether one stride leads from row to row, and one from element to element."""
         return len(self.rows) <= 1 and len(self.elements) <= 1
 
+    @property
+    def is_near(self) -> bool:
+        """Whether elements lie side by side, and so do rows: else they would meet in few sets of the cache."""
+        return self.is_strided and self.stride == 1 and self.row_stride == self.width
+
     def number(self, f: Function, at: Mapping[int, Index], sizes: Sequence[int]) -> Index:
         """Which copy belongs to a place of the first product's outer dimensions, which have these sizes."""
         total: Index = 0
@@ -131,6 +137,33 @@ class Rows:
             f.loop(0, self.width, 1, lambda at: put(at, 1))
 
 
+def packed(builder: KernelBuilder, name: str, rows: Rows, lanes: int) -> Rows:
+    """An operand, copied by a phase of its own."""
+    room = builder.scratch.take(rows.copies * rows.count * rows.width, rows.arithmetic.element)
+
+    def emit(f: Function) -> None:
+        f.loop(f.begin, f.end, 1, lambda line: rows.emit_pack(f, line, room, lanes))
+
+    builder.phase(f"pack_{name}", rows.copies * rows.count, rows.width / lanes + 2.0, emit)
+    return rows.packed(room)
+
+
+def rows_of(
+    value: ir.Value, arithmetic: Arithmetic, parts: Mapping[int, Axes], side: int, inner: Sequence[int]
+) -> Rows:
+    """An operand as a view of an input. `parts`: the dimensions of the first product that each of its own goes through,
+    of which `side` is that of the rows; `inner`: those of elements."""
+    view = view_of(value, arithmetic.element)
+    if view is None:
+        raise InternalError("an operand of attention is no view of an input")
+    digits = view.layout.dimensions
+    operand = Operand(f"in{view.argument}", view.layout.offset, memory_element(view.element))
+    outer = tuple(sorted((part, digits[d]) for d, part in parts.items() if part and part != (side,)))
+    rows = merge_digits(tuple(digit for d, part in parts.items() if part == (side,) for digit in digits[d]))
+    elements = merge_digits(tuple(digit for d in inner for digit in digits[d]))
+    return Rows(operand, arithmetic, outer, rows, elements)
+
+
 class Operands:
     """The queries, the keys and the columns of a program."""
 
@@ -160,7 +193,7 @@ class Operands:
         start = len(batch) if number == 0 else len(self.p.sizes) - len(free)
         labels = {d: position for position, d in enumerate(batch)} | {d: start + i for i, d in enumerate(free)}
         parts = {d: (label,) if self.p.sizes[label] != 1 else () for d, label in labels.items()}
-        return self._rows(value, parts, side, contract)
+        return rows_of(value, self.arithmetic, parts, side, contract)
 
     def _of_second(self, op: ir.OpView) -> Rows:
         found = self.p.found
@@ -170,15 +203,4 @@ class Operands:
         for what in ("batch", "contract"):
             of_weights, of_columns = (i64s(op, f"{name}_{what}") for name in names)
             parts |= {c: axes[w] or () for w, c in zip(of_weights, of_columns, strict=True)}
-        return self._rows(self.p.column_operand, parts, self.key, tuple(self.p.column_sizes))
-
-    def _rows(self, value: ir.Value, parts: Mapping[int, Axes], side: int, inner: Sequence[int]) -> Rows:
-        view = view_of(value, self.arithmetic.element)
-        if view is None:
-            raise InternalError("an operand of attention is no view of an input")
-        digits = view.layout.dimensions
-        operand = Operand(f"in{view.argument}", view.layout.offset, memory_element(view.element))
-        outer = tuple((part, digits[d]) for d, part in parts.items() if part and part != (side,))
-        rows = merge_digits(tuple(digit for d, part in parts.items() if part == (side,) for digit in digits[d]))
-        elements = merge_digits(tuple(digit for d in inner for digit in digits[d]))
-        return Rows(operand, self.arithmetic, outer, rows, elements)
+        return rows_of(self.p.column_operand, self.arithmetic, parts, self.key, tuple(self.p.column_sizes))

@@ -18,17 +18,16 @@ from functools import partial, reduce
 
 from stablehlo_py.backends.common.band import Band
 from stablehlo_py.backends.common.reduction import Reduction
+from stablehlo_py.backends.common.scores_masked import FINITE, MaskedPlaces, largest_product
 from stablehlo_py.backends.gpu.kernels.base import kernel_function
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.kernels.magnitudes import BLOCK, MOST_PARTS, Magnitudes
-from stablehlo_py.backends.gpu.kernels.scores_masked import MaskedPlaces, largest_product
 from stablehlo_py.backends.gpu.kernels.scores_program import Program
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Element, element
 
 LEAST_TILES = 8  # of the inner side: fewer are not worth the kernel in front
-FINITE = {32: 2.0**127, 64: 2.0**1023}  # magnitudes of columns up to here, by the width of sums
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,10 @@ class Skipping:
         self.limits = [
             _Limit(
                 tuple(Magnitudes(each.product, side, along_depth=False) for side in (each.outer, each.inner)),
-                largest_product(each),
+                largest_product(each.product.of, each.product.depth),
             )
-            for each in places.used.values()
+            for node, each in zip(program.scores.products, program.products, strict=True)
+            if node in places.used
         ]
         self.limits += [
             _Limit((Magnitudes(each.product, each.columns, along_depth=True),), FINITE[program.type.bits])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stablehlo_py.backends.gpu.kernels.scores_program import Program, ScoreProduct
+from stablehlo_py.backends.common.scores import ScoresProgram
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.index import digits
@@ -29,6 +29,7 @@ from stablehlo_py.passes.fusing.scores_mask import MaskedScores, dimensions_of, 
 
 #: What products may be, as large as they get: their products with values of rows are still numbers.
 LARGEST = {"f16": 2.0**14, "bf16": 2.0**60, "f32": 2.0**60, "f64": 2.0**500}
+FINITE = {32: 2.0**127, 64: 2.0**1023}  # magnitudes of columns up to here, by the width of sums
 _GROWING = ("add", "multiply", "maximum", "minimum")  # in the magnitudes of their operands
 _BELOW_TWO = ("tanh", "logistic")  # whatever their last bits are
 
@@ -48,16 +49,18 @@ class MaskedPlaces:
         program, masked: what is computed; by_outer: whether values of rows are those of the outer side.
 
     Attributes:
-        used: products whose magnitudes count, once something was evaluated.
+        used: nodes of products whose magnitudes count, once something was evaluated.
         extremes: what reductions that take a maximum or a minimum have, by their number among all reductions.
     """
 
-    def __init__(self, program: Program, masked: MaskedScores, *, by_outer: bool) -> None:
+    def __init__(self, program: ScoresProgram, masked: MaskedScores, *, by_outer: bool) -> None:
         self.p, self.masked, self.by_outer = program, masked, by_outer
         self.axes: dict[int, Axes] = {index: dimensions_of(axes) for index, axes in program.scores.axes.items()}
         #: Dimensions of the first product along which values are the same.
         self.others = {d for _, d in (program.inner if by_outer else program.outer)}
-        self.used: dict[int, ScoreProduct] = {}
+        #: Reductions, which are the same for a row.
+        self.rows = {each.sum.node for each in program.reductions} if by_outer else set()
+        self.used: set[int] = set()
         extremes = (self._extreme(each.sum) for each in program.reductions)
         self.extremes = {number: value for number, value in enumerate(extremes) if value is not None}
 
@@ -70,7 +73,7 @@ class MaskedPlaces:
         places = (batch, place, 0) if self.by_outer else (batch, 0, place)
         self.at = {d: at for (_, d), at in self.p.places(*places).items()}
         self.known: dict[int, _Known | None] = {}
-        ends = [each.weights for each in self.p.sums]
+        ends = [self.p.op(each.node).operands[each.operand] for each in self.p.weighted]
         for number, each in enumerate(self.p.reductions):
             if number in self.extremes:
                 continue
@@ -92,12 +95,11 @@ class MaskedPlaces:
     def _evaluated(self, node: Node) -> _Known | None:
         p, op = self.p, node.op
         of = element(op.results[0])
-        for product in p.products:
-            if product.product.result == op.results[0]:
-                if of.name not in LARGEST:
-                    return None
-                self.used[node.index] = product
-                return _Known(None, p.f.const(LARGEST[of.name], of.compute))
+        if node.index in p.scores.products:
+            if of.name not in LARGEST:
+                return None
+            self.used.add(node.index)
+            return _Known(None, p.f.const(LARGEST[of.name], of.compute))
         if node.index in self.masked.taken:
             return self._operand(node, self.masked.taken[node.index])
         if node.name in VIEWS:
@@ -139,6 +141,8 @@ class MaskedPlaces:
         producer = self.p.graph.producer[self.p.graph.values.index(value)]
         if producer < 0:
             return False
+        if producer in self.rows:
+            return True
         node = self.p.graph.nodes[producer]
         below = axes_below(self.p.graph, node, axes)
         if below is not None:
@@ -178,7 +182,7 @@ class MaskedPlaces:
         return found
 
 
-def largest_product(product: ScoreProduct) -> float:
-    """What the magnitudes of both operands may be together, that no sum of products is larger than LARGEST: with a
-    half left for the rounding of sums."""
-    return LARGEST[product.product.of.name] / 2 / product.product.depth
+def largest_product(of: Element, depth: int) -> float:
+    """What the magnitudes of both operands of a product may be together, that no sum of so many products is larger than
+    LARGEST: with a half left for the rounding of sums."""
+    return LARGEST[of.name] / 2 / depth
