@@ -90,6 +90,7 @@ class AttentionLimits:
         flat: whether keys have to be one dimension.
         whole: whether all sums over scores, those over queries and over keys, and the reductions that they need, are
             one fusion; they are left as products where that cannot be.
+        scores: how many a batch has at least whose sums are fused.
     """
 
     queries: int = 1
@@ -98,6 +99,7 @@ class AttentionLimits:
     bits: int = 0
     flat: bool = False
     whole: bool = False
+    scores: int = 0
 
 
 @dataclass(frozen=True)

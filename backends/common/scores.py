@@ -1,6 +1,6 @@
-"""What a fusion of kind `scores` computes, as kernels of any machine ask for it: products of two sides, of which one has
-results (the outer side) and the other one is summed over (the inner side), work on each score, and sums. Values are
-scalars, or lanes along one dimension of the outer side."""
+"""What a fusion of kind `scores` computes, as kernels of any machine ask for it: products of two sides, work on each
+score, and sums. The outer side is that of reductions' results, the inner side what they sum over; without reductions,
+of the first sum. Values are scalars, or lanes along one dimension of the outer side."""
 
 from __future__ import annotations
 

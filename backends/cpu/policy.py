@@ -62,7 +62,8 @@ FUSION = FusionPolicy(
     },
     # A tile is a few cache lines of many rows: with more streams than three, one pass over whole rows is faster.
     # Queries fill vectors, keys tiles of registers. Products of 16 bits are faster on matrix units.
-    attention=AttentionLimits(queries=32, keys=32, columns=512, bits=32, flat=True, whole=True),
+    # Fewer scores stay in the cache anyway.
+    attention=AttentionLimits(queries=32, keys=32, columns=512, bits=32, flat=True, whole=True, scores=192**2),
     epilogue=EpilogueLimits(inputs=6, streams=3, long_contraction=512, transposes=True),
     straight_line=StraightLineLimits(elements=REGISTER_ELEMENTS, cost=256),
     # 16 lanes of 32 bits are a vector register of AVX-512.

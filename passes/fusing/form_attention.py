@@ -11,7 +11,7 @@ from stablehlo_py.passes.fusing.attention import Attention, Role, attention_of
 from stablehlo_py.passes.fusing.attention_mask import mask_of
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, OperandIndex
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
-from stablehlo_py.passes.fusing.scores import BEHIND, Label, Scores, Sum, is_one_precision, scores_of
+from stablehlo_py.passes.fusing.scores import BEHIND, Scores, Sum, is_one_precision, scores_of
 from stablehlo_py.passes.fusing.scores_mask import masked_scores
 
 _MOST_DEPTH = 256  # of a product that is computed again for each sum: more costs more than storing scores
@@ -125,27 +125,23 @@ def _fits(clusters: Clusters, scores: Scores) -> bool:
     """Is that within the backend's limits?"""
     limits, nodes = clusters.policy.attention, clusters.graph.nodes
     is_over_left = next(each.left for each in scores.sums if nodes[each.node].role == REDUCE)
-    keys, queries = (scores.left, scores.right) if is_over_left else (scores.right, scores.left)
-    most_queries = max(int(nodes[of].shape[d]) for of, d in queries)
-    elements = math.prod(int(nodes[of].shape[d]) for of, d in keys)
-    dots = [nodes[each] for each in (*scores.products, *(each.node for each in scores.sums)) if nodes[each].role == DOT]
-    columns = [
-        int(nodes[each.node].elements) * (elements if each.left == is_over_left else _places(nodes, queries))
-        // int(nodes[scores.products[0]].elements)
-        for each in scores.sums
-        if nodes[each.node].role == DOT
-    ]
+    sizes = {side: [int(nodes[of].shape[d]) for of, d in side] for side in (scores.left, scores.right)}
+    keys, queries = (
+        sizes[side] for side in ((scores.left, scores.right) if is_over_left else (scores.right, scores.left))
+    )
+    elements, places = (math.prod(each) for each in (keys, queries))
+    ends = [(nodes[each.node], each.left == is_over_left) for each in scores.sums if nodes[each.node].role == DOT]
+    batch = int(nodes[scores.products[0]].elements) // (elements * places)
+    columns = [int(node.elements) // batch // (places if over_keys else elements) for node, over_keys in ends]
+    dots = [*(nodes[each] for each in scores.products), *(node for node, _ in ends)]
     return (
-        most_queries >= limits.queries
+        max(queries) >= limits.queries
         and elements >= limits.keys
+        and elements * places >= limits.scores
         and (limits.columns is None or max(columns) <= limits.columns)
         and all(byte_size(element_type(value)) * 8 >= limits.bits for dot in dots for value in dot.op.operands)
         and not (limits.flat and (len(keys) != 1 or not _is_flat(clusters.graph, scores)))
     )
-
-
-def _places(nodes: Sequence[Node], side: Iterable[Label]) -> int:
-    return math.prod(int(nodes[of].shape[d]) for of, d in side)
 
 
 def _is_flat(graph: Graph, scores: Scores) -> bool:
@@ -218,7 +214,11 @@ class _Forming:
             others = (*self.scores.axes, *(each.node for each in self.scores.sums))
             inside = {*found.members, *others}
             views = [each for each in found.members if found.roles.get(each) is Role.ROW and each not in others]
-            rows = [found.maximum, found.total, *(each for each in views if not inside.issuperset(self.clusters.users[each]))]
+            rows = [
+                found.maximum,
+                found.total,
+                *(each for each in views if not inside.issuperset(self.clusters.users[each])),
+            ]
             outputs = [each for each in (*rows, found.output) if each >= 0]
             if _is_wanted(self.clusters, found, outputs, others):
                 self.forward, self.outputs, self.written = found, outputs, [*outputs, found.second]

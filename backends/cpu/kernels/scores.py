@@ -24,7 +24,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import unravel, vectors
 from stablehlo_py.backends.common.reduction import reduction_levels
@@ -33,7 +32,7 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of
 from stablehlo_py.backends.cpu.kernels.attention_operands import Rows, packed, rows_of
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
-from stablehlo_py.backends.cpu.kernels.scores_band import Skipping, skipping
+from stablehlo_py.backends.cpu.kernels.scores_band import skipping
 from stablehlo_py.backends.cpu.kernels.tile import TileElemental
 from stablehlo_py.backends.cpu.kernels.tiling import Split, each_panel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
@@ -89,15 +88,13 @@ class Scores:
         self.over_keys = [number for number, is_so in enumerate(is_over_keys) if is_so]
         self.over_queries = [number for number, is_so in enumerate(is_over_keys) if not is_so]
         by_result = {each.result: each for each in p.reductions}
-        self.levels = [[by_result[item.result] for item in level] for level in self._levels()]
+        levels = reduction_levels([each.item for each in p.reductions])
+        self.levels = [[by_result[item.result] for item in level] for level in levels]
         self.builder = KernelBuilder(fusion, target)
         self._known: list[tuple[Rows, Rows]] = []
         pairs = [self._operands_of(node) for node in p.scores.products]
         self.left, self.right = [left for left, _ in pairs], [right for _, right in pairs]
         self.columns = [self._columns_of(number) for number in range(len(self.sums))]
-
-    def _levels(self) -> list[list[object]]:
-        return reduction_levels([each.item for each in self.p.reductions])
 
     # --- operands ----------------------------------------------------------------------------------------------------
 
@@ -118,16 +115,14 @@ class Scores:
     def _columns_of(self, number: int) -> Rows:
         sum_ = self.sums[number]
         names = ("lhs", "rhs") if sum_.sum.operand == 0 else ("rhs", "lhs")
-        labels = {}
+        labels = dict[int, Sequence[Label]]()
         for what in ("batch", "contract"):
             of_weights, of_columns = (i64s(sum_.op, f"{name}_{what}") for name in names)
             labels |= {c: sum_.axes[w] for w, c in zip(of_weights, of_columns, strict=True)}
         side = self.key if number in self.over_keys else self.row
         return self._rows(sum_.column_operand, labels, side, tuple(sum_.column_sizes))
 
-    def _rows(
-        self, value: ir.Value, labels: Mapping[int, Sequence[Label]], side: Label, inner: Sequence[int]
-    ) -> Rows:
+    def _rows(self, value: ir.Value, labels: Mapping[int, Sequence[Label]], side: Label, inner: Sequence[int]) -> Rows:
         """An operand, copied by a phase before where rows do not lie one behind the other."""
         parts = {d: tuple(place for _, place in part) for d, part in labels.items()}
         rows = rows_of(value, self.arithmetic, parts, side[1], inner)
@@ -203,7 +198,7 @@ class Scores:
                 outer = batches | dict(zip(self.others, others, strict=True))
 
                 def queries(panel: Index, valid: IntLike) -> None:
-                    _Tile(self, f, (batch, outer), f.imul(panel, self.width), int(valid), into).emit()
+                    Tile(self, f, (batch, outer), f.imul(panel, self.width), int(valid), into).emit()
 
                 each_panel(f, tile, self.rows, self.width, queries)
 
@@ -245,7 +240,7 @@ class Scores:
 Consume = Callable[[int, Index, list[Lanes], list[Value]], None]
 
 
-class _Tile:
+class Tile:
     """`valid` queries from `first` on, at a place of the other labels.
 
     Args:
@@ -302,9 +297,9 @@ class _Tile:
         self.columns = [self.start(rows) for rows in a.columns]
         if a.skips:
             begin, end, *known = a.skips.run(self, self._reduced)
+            self._sum_all(begin, end, known)
         else:
-            begin, end, known = 0, a.count, self._reduced(0, a.count)
-        f.loop(begin, end, a.keys, partial(self._sum, self._bound(known), end))
+            self._sum_all(0, a.count, self._reduced(0, a.count))
         for number in a.over_keys:
             f.loop(0, self.valid // self.lanes, 1, partial(self._store, number, self.lanes))
             if self.valid % self.lanes:
@@ -485,6 +480,10 @@ class _Tile:
         return f.loop(0, count, self.lanes, block, carried, nonempty=True)
 
     # --- sums --------------------------------------------------------------------------------------------------------
+
+    def _sum_all(self, begin: Index, end: Index, known: Sequence[Value]) -> None:
+        """What sums have of the keys between two."""
+        self.f.loop(begin, end, self.a.keys, partial(self._sum, self._bound(known), end))
 
     def _sum(self, bound: Sequence[tuple[RowReduction, Sequence[Value]]], end: Index, begin: Value) -> None:
         """What sums have of a tile of keys."""

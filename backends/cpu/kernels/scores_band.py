@@ -8,14 +8,12 @@ weights of one of them are not zero, the tile begins again, and goes through all
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.band import Band, Sides
-from stablehlo_py.backends.common.loops import vectors
 from stablehlo_py.backends.common.scores import RowReduction, given
 from stablehlo_py.backends.common.scores_masked import FINITE, MaskedPlaces, largest_product
 from stablehlo_py.backends.cpu.kernels.attention_operands import Rows
@@ -27,7 +25,7 @@ from stablehlo_py.codegen.index import Affine, affine_of
 from stablehlo_py.codegen.types import element
 
 if TYPE_CHECKING:
-    from stablehlo_py.backends.cpu.kernels.scores import Scores, _Tile
+    from stablehlo_py.backends.cpu.kernels.scores import Scores, Tile
 
 Reduced = Callable[[Index, Index], list[Value]]  # what reductions have of the keys between two
 
@@ -115,7 +113,7 @@ class Skipping:
 
     # --- a tile of queries -------------------------------------------------------------------------------------------
 
-    def run(self, tile: _Tile, reduced: Reduced) -> list[Value]:
+    def run(self, tile: Tile, reduced: Reduced) -> list[Value]:
         """The first and the last key that the tile goes through, and its reductions."""
         f, a = tile.f, self.a
         sides = Sides((a.row[1],), a.key[1], dict(enumerate(a.sizes)), a.rows, a.count, 1, partial(self._places, tile))
@@ -139,11 +137,11 @@ class Skipping:
 
         return f.while_(start, again, round_)[1:]
 
-    def _places(self, tile: _Tile, _: Index, row: Index) -> dict[int, Affine]:
+    def _places(self, tile: Tile, _: Index, row: Index) -> dict[int, Affine]:
         row_place = affine_of(row, self.a.rows - 1)
         return {place: at for (_, place), at in tile.places.items()} | {self.a.row[1]: row_place}
 
-    def _holds(self, tile: _Tile, limit: _Limit) -> Value:
+    def _holds(self, tile: Tile, limit: _Limit) -> Value:
         """Whether operands are as small as that."""
         f, of = tile.f, self.a.type
         product = f.const(1.0, of)
@@ -152,7 +150,7 @@ class Skipping:
             product = f.fmul(product, f.load(of, self.room.at(f), f.iadd(begin, tile.copy(rows))))
         return f.cmp("ole", product, f.const(limit.most, of))
 
-    def _drops_masked(self, tile: _Tile) -> Value:
+    def _drops_masked(self, tile: Tile) -> Value:
         """Whether weights of masked places are zero in all rows of the tile."""
         f, a, p = tile.f, self.a, self.p
         whole = p.e
@@ -188,7 +186,9 @@ class Skipping:
         all_ = f.binary("and", *ends)
         for number, item in enumerate(level):
             value = self.places.extremes.get(self.p.reductions.index(item))
-            for row in range(number * rows, (number + 1) * rows) if value is not None else ():
+            if value is None:
+                continue
+            for row in range(number * rows, (number + 1) * rows):
                 masked = f.const(value, found[row].type)
                 found[row] = f.select(all_, found[row], item.combined(f, found[row], masked))
         return found
