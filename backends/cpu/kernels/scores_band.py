@@ -11,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.band import Band, Sides
 from stablehlo_py.backends.common.scores import RowReduction, given
 from stablehlo_py.backends.common.scores_masked import FINITE, MaskedPlaces, largest_product
 from stablehlo_py.backends.cpu.kernels.attention_operands import Rows
 from stablehlo_py.backends.cpu.kernels.base import phase_function
+from stablehlo_py.backends.cpu.kernels.scores_plan import Plan, Queries
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I1, Function, Index, Value, vector
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, affine_of
 from stablehlo_py.codegen.types import element
-
-if TYPE_CHECKING:
-    from stablehlo_py.backends.cpu.kernels.scores import Scores, Tile
 
 Reduced = Callable[[Index, Index], list[Value]]  # what reductions have of the keys between two
 
@@ -45,7 +42,7 @@ class Skipping:
         scores: the kernel; places: what is known of masked places.
     """
 
-    def __init__(self, scores: Scores, places: MaskedPlaces) -> None:
+    def __init__(self, scores: Plan, places: MaskedPlaces) -> None:
         self.a, self.p, self.places = scores, scores.p, places
         self.mask = places.masked.mask
         of = element(self.p.value_of(self.p.scores.products[0]))
@@ -113,7 +110,7 @@ class Skipping:
 
     # --- a tile of queries -------------------------------------------------------------------------------------------
 
-    def run(self, tile: Tile, reduced: Reduced) -> list[Value]:
+    def run(self, tile: Queries, reduced: Reduced) -> list[Value]:
         """The first and the last key that the tile goes through, and its reductions."""
         f, a = tile.f, self.a
         sides = Sides((a.row[1],), a.key[1], dict(enumerate(a.sizes)), a.rows, a.count, 1, partial(self._places, tile))
@@ -137,11 +134,11 @@ class Skipping:
 
         return f.while_(start, again, round_)[1:]
 
-    def _places(self, tile: Tile, _: Index, row: Index) -> dict[int, Affine]:
+    def _places(self, tile: Queries, _: Index, row: Index) -> dict[int, Affine]:
         row_place = affine_of(row, self.a.rows - 1)
         return {place: at for (_, place), at in tile.places.items()} | {self.a.row[1]: row_place}
 
-    def _holds(self, tile: Tile, limit: _Limit) -> Value:
+    def _holds(self, tile: Queries, limit: _Limit) -> Value:
         """Whether operands are as small as that."""
         f, of = tile.f, self.a.type
         product = f.const(1.0, of)
@@ -150,7 +147,7 @@ class Skipping:
             product = f.fmul(product, f.load(of, self.room.at(f), f.iadd(begin, tile.copy(rows))))
         return f.cmp("ole", product, f.const(limit.most, of))
 
-    def _drops_masked(self, tile: Tile) -> Value:
+    def _drops_masked(self, tile: Queries) -> Value:
         """Whether weights of masked places are zero in all rows of the tile."""
         f, a, p = tile.f, self.a, self.p
         whole = p.e
@@ -194,7 +191,7 @@ class Skipping:
         return found
 
 
-def skipping(scores: Scores) -> Skipping | None:
+def skipping(scores: Plan) -> Skipping | None:
     """How tiles of keys are left out, where a mask says which and there are some."""
     p = scores.p
     if p.masked is None or p.key != scores.key[1] or scores.count <= scores.keys:
