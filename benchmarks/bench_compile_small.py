@@ -3,10 +3,11 @@
     python benchmarks/bench_compile_small.py               # a row a kind, medians, and where the time went
     python benchmarks/bench_compile_small.py --kinds sort,add --rounds 20
 
-Each program is compiled and loaded in a warm process, without a cache, from the bytes that a platform of JAX gets;
-JAX's CPU backend compiles the same program in turn with it. A kind's time is the median of the rounds. The stages are
-those of our compilations: where the medians of all kinds went. Kernels are compiled in every round, though the process
-knows their machine code; that of entries, which most programs share, is known.
+Each program is compiled and loaded in a warm process, without a cache, from the bytes that a platform of JAX gets. In
+a round one compiler compiles all kinds, as in a process that runs JAX eagerly, then JAX's CPU backend does. A kind's
+time is the median of the rounds. The stages are those of our compilations: where the medians of all kinds went. Kernels
+are compiled in every round, though the process knows their machine code; that of entries, which most programs share, is
+known.
 """
 
 from __future__ import annotations
@@ -204,31 +205,42 @@ def main() -> None:
     watch(ObjectCompiler, "finish", lambda *_: "machine code")
     watch(compile, "_light_objects", lambda *_: "machine code")
     watch(CpuBackend, "load", lambda *_: "loading")
-    rows = {name: measured(*programs[name], arguments.rounds) for name in programs}
+    rows = measured(programs, arguments.rounds)
     print(f"{'kind':24} {'ours, ms':>9} {'XLA, ms':>9}")
-    for name, (own, other, _) in rows.items():
-        print(f"{name:24} {1e3 * own:9.2f} {1e3 * other:9.2f}")
-    print(f"{'median':24} " + " ".join(f"{1e3 * median(row[side] for row in rows.values()):9.2f}" for side in (0, 1)))
+    for name, (mine, its, _) in rows.items():
+        print(f"{name:24} {1e3 * mine:9.2f} {1e3 * its:9.2f}")
+    own, other, _ = zip(*rows.values(), strict=True)
+    print(f"{'median':24} {1e3 * median(own):9.2f} {1e3 * median(other):9.2f}")
     print("\nstage, median of the kinds, ms")
     for stage in dict.fromkeys(stage for *_, stages in rows.values() for stage in stages):
         print(f"{stage:24} {1e3 * median(row[2].get(stage, 0.0) for row in rows.values()):9.2f}")
 
 
-def measured(program: bytes, module: Any, rounds: int) -> tuple[float, float, dict[str, float]]:
-    """Medians of our time, of XLA's, and of our stages."""
-    own, other, stages = [], [], []
+Row = tuple[float, float, dict[str, float]]  # seconds: ours, XLA's, and of our stages
+
+
+def measured(programs: dict[str, tuple[bytes, Any]], rounds: int) -> dict[str, Row]:
+    """Medians of each kind."""
+    own, other = ({name: list[float]() for name in programs} for _ in range(2))
+    stages: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
     for _ in range(rounds):
-        TIMES.clear()
-        started = clock()
-        with timed("all else"):
-            ours(program)
-        own.append(clock() - started)
-        started = time.perf_counter()
-        xlas(module)
-        other.append(time.perf_counter() - started)
-        stages.append(dict(TIMES))
+        for name, (program, _) in programs.items():
+            TIMES.clear()
+            started = clock()
+            with timed("all else"):
+                ours(program)
+            own[name].append(clock() - started)
+            stages[name].append(dict(TIMES))
+        for name, (_, module) in programs.items():
+            started = time.perf_counter()
+            xlas(module)
+            other[name].append(time.perf_counter() - started)
+    return {name: (median(own[name]), median(other[name]), _medians(stages[name])) for name in programs}
+
+
+def _medians(stages: list[dict[str, float]]) -> dict[str, float]:
     names = dict.fromkeys(name for each in stages for name in each)
-    return median(own), median(other), {name: median(each.get(name, 0.0) for each in stages) for name in names}
+    return {name: median(each.get(name, 0.0) for each in stages) for name in names}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from _pytest.config import _prepareconfig
 LIST = ""  # the job whose result is the names of all tests
 _ARGUMENTS = ("-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:faulthandler", "--assert=plain", "--capture=no")
 _WORDS = 300
-_DEVICES = re.compile(r"request_cpu_devices\((\d+)\)")
+_DEVICES = re.compile(r"(?:request_cpu_devices\(|host_platform_device_count=)(\d+)")  # what files ask for, for a CPU
 _COLORS = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -23,7 +23,8 @@ def task(folder: str, file: str, platform: str) -> Callable[[str], object]:
     os.dup2(2, 1)  # what tests print
     os.environ["JAX_PLATFORMS"] = "cpu" if platform == "cpu" else f"{platform},cpu"  # a test may ask for JAX's CPU
     if platform != "cpu":
-        asked = _DEVICES.search(path.read_text())
+        sources = [each.read_text() for each in (path, path.with_name("conftest.py")) if each.is_file()]
+        asked = _DEVICES.search("\n".join(sources))
         os.environ["SHLO_NUM_DEVICES"] = asked[1] if asked else "1"
         from stablehlo_py.pjrt import initialize
 

@@ -90,6 +90,18 @@ def test_outcomes_and_what_is_left_of_a_run(folder: Path, capsys: pytest.Capture
     assert "| one_test | 8 | 6 | 6 | 100.0 % | 0 |" in capsys.readouterr().out
 
 
+def test_files_have_the_devices_that_they_or_their_conftest_ask_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    within = folder / "tests" / "several"
+    within.mkdir()
+    flag = "--xla_force_host_platform_device_count=3"
+    (within / "conftest.py").write_text(f"import os\nos.environ['XLA_FLAGS'] = '{flag}'\n")
+    (within / "two_test.py").write_text("import jax\ndef test_devices(): assert len(jax.devices()) == 3\n")
+    assert jax_tests.main([str(folder), "--files", "several/*"]) == 0
+    assert capsys.readouterr().out.endswith("1 passed, 0 failed, 0 skipped\n")
+
+
 def test_a_part_is_always_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert jax_tests.main([str(folder), "--files", "one_test", "--sample", "8/8"]) == 0
     assert capsys.readouterr().out.endswith("1 passed, 0 failed, 0 skipped\n")
