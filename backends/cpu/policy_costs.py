@@ -37,6 +37,9 @@ class CpuCosts(Costs):
         flop_ns: a vector of an op, for each of its flops, unless what it takes was measured.
         memory_ns: a load or a store.
         random_ns: what a load of as many elements that lie anywhere takes besides.
+        combine_ns: to combine the lanes of a vector.
+        lone_ns: an elementary function of one number, which has no use for lanes.
+        kept_ns: until a value that was stored can be loaded.
         stage_ns: from here on a value that is read in several passes over a row is kept in the cache, not computed
             again.
         bound_ns: below this, memory and latency decide what a reduction takes, and several accumulators pay.
@@ -52,6 +55,9 @@ class CpuCosts(Costs):
     flop_ns: float = 0.3
     memory_ns: float = 0.5
     random_ns: float = 4.0
+    combine_ns: float = 1.0
+    lone_ns: float = 20.0
+    kept_ns: float = 8.0
     stage_ns: float = 2.5
     bound_ns: float = 2.0
     grain_ns: float = 15_000.0

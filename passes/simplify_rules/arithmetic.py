@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 
+from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.types import element_type, is_complex, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import (
     SPLAT,
+    has_one_use,
     is_float_value,
     is_integer_value,
     is_number,
@@ -23,6 +26,7 @@ from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, def
 ARITHMETIC = RuleSet("arithmetic")
 APPROXIMATE = RuleSet("approximate")
 
+_SUMS = ("hlo.add", "hlo.subtract", "hlo.negate", "hlo.reduce")
 _ROUNDING = ("hlo.floor", "hlo.ceil", "hlo.round_nearest_even", "hlo.round_nearest_afz")
 
 
@@ -310,6 +314,30 @@ def part_of_complex(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "real(complex(a, b)) -> a, imag(complex(a, b)) -> b"
     inner = defining(op.operands[0], "hlo.complex")
     return None if inner is None else inner.operands[0 if op.name == "hlo.real" else 1]
+
+
+@ARITHMETIC.rule("hlo.real", "hlo.imag", needs="hlo.convert")
+def part_of_real(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "real(convert(x)) -> convert(x), imag(convert(x)) -> 0, of numbers x that are not complex"
+    inner = defining(op.operands[0], "hlo.convert")
+    if inner is None or is_complex(element_type(inner.operands[0])):
+        return None
+    if op.name == "hlo.imag":
+        return rewriter.splat(0, op.result.type)
+    return rewriter.convert(inner.operands[0], element_type(op.result))
+
+
+@ARITHMETIC.rule("hlo.real", "hlo.imag", needs=_SUMS, where="nobody else reads the sum")
+def part_of_sum(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "real(a + b) -> real(a) + real(b), and so for a - b, -a, sums along dimensions, and imaginary parts"
+    inner = defining(op.operands[0])
+    if inner is None or inner.name not in _SUMS or not has_one_use(inner.result):
+        return None
+    if inner.name == "hlo.reduce" and text(inner, "kind") != "add":
+        return None
+    part, element = op.name.removeprefix("hlo."), element_type(op.result)
+    parts = [rewriter.value(part, tensor(shape(operand), element), operand) for operand in inner.operands]
+    return rewriter.again(inner, parts, op.result.type)
 
 
 @ARITHMETIC.rule("hlo.complex", needs="hlo.real")

@@ -16,7 +16,7 @@ from stablehlo_py.passes.simplify_rules import EXACT
 from stablehlo_py.passes.simplify_rules.collectives import COLLECTIVES
 from stablehlo_py.passmanager.rewrite import apply_rules
 
-F, N, U, B = "16xf32", "16xi32", "16xui8", "16xi1"
+F, N, U, B, C = "16xf32", "16xi32", "16xui8", "16xi1", "16xcomplex<f32>"
 
 
 def typed(text: str) -> ir.RankedTensorType:
@@ -55,6 +55,10 @@ def select(p: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
 def reduce(x: ir.Value, kind: str, dimensions: list[int], init: ir.Value) -> ir.Value:
     sizes = [size for i, size in enumerate(b.shape(x)) if i not in dimensions]
     return b.value("reduce", b.tensor(sizes, x.type.element_type), x, init, kind=kind, dimensions=dimensions)
+
+
+def total(x: ir.Value) -> ir.Value:
+    return reduce(x, "add", [1], b.splat(0, b.tensor([], x.type.element_type)))
 
 
 def cut(x: ir.Value, *edges: tuple[int, ...]) -> ir.Value:
@@ -233,6 +237,10 @@ ARITHMETIC = [
         f"{F} {F}",
         lambda x, y: b.value("imag", x.type, b.value("complex", typed("16xcomplex<f32>"), x, y)),
     ),
+    case("part-of-real", F, lambda x: b.value("real", typed("16xf64"), convert(x, "complex<f64>"))),
+    case("part-of-real", F, lambda x: b.value("imag", x.type, convert(x, "complex<f32>"))),
+    case("part-of-sum", f"{C} {C}", lambda x, y: b.value("real", typed(F), sub(b.like("negate", x), add(y, x)))),
+    case("part-of-sum", "4x7xcomplex<f32>", lambda x: b.value("imag", typed("4xf32"), total(x)), 1e-6),
     case(
         "complex-of-parts",
         "4xcomplex<f32>",

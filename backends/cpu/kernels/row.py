@@ -2,7 +2,8 @@
 
 The tensor is seen as [rows, columns]; a row is one iteration. It is walked once for every level of reductions (softmax:
 maximum, then the sum of exponentials) and once for full-size results. Values that a later pass needs are computed again
-if that is cheap, else kept in a row of scratch memory. Rows of few columns are processed many at a time, one per lane.
+if that is cheap, else kept in a row of scratch memory. Rows of few columns are processed many at a time, one per lane,
+where that takes less time.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ from stablehlo_py.codegen.index import (
     scalar,
 )
 from stablehlo_py.codegen.types import Element, Lanes, element, scatter, splat
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.policy import flops_per_element
 
 STAGE_BYTES = 512 << 10  # most scratch memory for kept rows
-ACROSS_COLUMNS = 16  # rows up to this long go one per lane
+ACROSS_COLUMNS = 16  # rows up to this long may go one per lane
+_DIVISION_FLOPS = flops_per_element(record_of("hlo.divide"))
 SPLIT_COLUMNS = 1 << 15  # from here on, few rows are split over threads
 
 
@@ -71,6 +75,12 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     return _Row(fusion, target, rows, columns, levels).emit()
 
 
+def _is_function(value: ir.Value) -> bool:
+    """Whether an elementary function makes it; of complex numbers, quotients and roots are such too."""
+    flops = flops_per_element(record_of(value.owner.name))
+    return flops > _DIVISION_FLOPS or (flops == _DIVISION_FLOPS and element(value).is_complex)
+
+
 class _Row:
     def __init__(
         self, fusion: Fusion, target: CpuTarget, rows: IntLike, columns: IntLike, levels: list[list[Reduction]]
@@ -90,12 +100,45 @@ class _Row:
         self.across = short and always_less(columns, rows) and always_at_most(full_lanes, rows)
         if self.aliased and rows % full_lanes:
             self.across = False  # rows in the overlap of two groups would be read after they were written
-        if self.across:
-            self.column_sizes, self.lanes, self.row_sizes = column_sizes, full_lanes, [rows]
-        else:
-            self.column_sizes = merge_short(column_sizes, full_lanes)
-            self.lanes = lanes_for(target, self.values, self.column_sizes[-1])
+        self.lanes, merged = full_lanes, merge_short(column_sizes, full_lanes)
         self.staged = self._staged(results)
+        if self.across and self._across_ns() <= self._along_ns(lanes_for(target, self.values, merged[-1])):
+            self.column_sizes, self.row_sizes = column_sizes, [rows]
+            return
+        self.across, self.column_sizes = False, merged
+        self.lanes = lanes_for(target, self.values, merged[-1])
+        self.staged = self._staged(results)
+
+    # --- rows in lanes, or columns -----------------------------------------------------------------------------------
+
+    def _across_ns(self) -> float:
+        """Of as many rows as there are lanes, one per lane: elements of a column are columns apart."""
+        passes = len(self.levels) + bool(self.full) - bool(self.staged)
+        moved = sum(self._parts(value) for value in self.fusion.inputs if self._is_full(value)) * passes
+        moved += 2 * sum(self._parts(value) for value in self.full)
+        apart_ns = COSTS.random_ns * moved * self.lanes / 16
+        columns, rest = self._columns_and_rest()
+        return size_hint(self.columns) * (COSTS.vector_ns(columns, 0, 0) + apart_ns) + COSTS.vector_ns(rest, 0, 0)
+
+    def _along_ns(self, lanes: int) -> float:
+        """Of the same rows, one after the other."""
+        columns, rest = self._columns_and_rest()
+        vectors = -(-size_hint(self.columns) // lanes) * (1 + lanes / self.lanes) / 2  # short ones take less
+        row_ns = vectors * COSTS.vector_ns(columns, 0, 0)
+        row_ns += COSTS.combine_ns * sum(map(len, self.levels)) + COSTS.kept_ns * bool(self.staged)
+        return self.lanes * (row_ns + COSTS.lone_ns * sum(map(_is_function, rest)))
+
+    def _columns_and_rest(self) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Values that are computed for elements, and for rows."""
+        columns = [value for value in self.values if self._is_full(value)]
+        return columns, [value for value in self.values if not self._is_full(value)]
+
+    def _is_full(self, value: ir.Value) -> bool:
+        return not always_less(num_elements(value), self.rows * self.columns)
+
+    @staticmethod
+    def _parts(value: ir.Value) -> int:
+        return 2 if element(value).is_complex else 1
 
     # --- what is kept between passes ---------------------------------------------------------------------------------
 

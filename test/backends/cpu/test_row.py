@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -89,6 +90,33 @@ def test_softmax(sizes: tuple[int, int], target) -> None:
     if x.size:
         powers = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
         np.testing.assert_allclose(result, powers / powers.sum(1, keepdims=True), rtol=2e-5, atol=1e-30)
+
+
+def logsumexp(x: ir.Value) -> ir.Value:
+    return build.like("log", reduce(build.like("exponential", x), "add", 0.0))
+
+
+def shares(x: ir.Value) -> ir.Value:
+    return build.like("divide", x, over_rows(reduce(x, "add", 0.0), tuple(x.type.shape)))
+
+
+@pytest.mark.parametrize(
+    ("body", "columns", "in_lanes"), [(logsumexp, 16, True), (shares, 16, False), (shares, 3, True)]
+)
+def test_short_rows_are_in_lanes_where_that_is_faster(body: Callable, columns: int, in_lanes: bool) -> None:
+    """A function of each row takes all lanes then, but elements of a column are loaded one by one."""
+    text = build_fusion("row", [f"tensor<64x{columns}xf32>"], body)
+    kernel = compile_kernel(text, AVX512).kernel
+    assert ("masked.gather" in "".join(kernel.functions.values())) == in_lanes
+
+
+@pytest.mark.parametrize("body", [logsumexp, shares])
+@pytest.mark.parametrize("columns", range(2, 18))
+def test_short_rows(body: Callable, columns: int, target) -> None:
+    x = np.abs(normal(67, columns)) + 1
+    result = run_kernel(build_fusion("row", [f"tensor<67x{columns}xf32>"], body), [x], target)[0]
+    expected = x / x.sum(1, keepdims=True) if body is shares else np.log(np.exp(x).sum(1))
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
