@@ -34,6 +34,10 @@ ELSEWHERE |= {"sparse_product", "tridiagonal_perturbed"}
 NVIDIA = [target for target in NAMED.values() if target.architecture is NVPTX64]
 
 
+def _gradient_of_attention(q: jax.Array, k: jax.Array) -> object:
+    return jax.grad(lambda q, k: (jax.nn.softmax(q @ k.T) @ k).sum(), (0, 1))(q, k)
+
+
 def _products(x: jax.Array) -> object:
     """Of two operands: complex products, so the combiner is none of the simple ones."""
 
@@ -84,6 +88,7 @@ CASES: dict[str, Case] = {
     "attention": (lambda q, k: jax.nn.softmax(q @ k.T) @ k, F, ((50, 40), "f4")),
     "attention-f16": (lambda q, k: jax.nn.softmax(q @ k.T) @ k, ((70, 16), "f2"), ((80, 16), "f2")),
     "attention-f64": (lambda q, k: jax.nn.softmax(q @ k.T) @ k, ((5, 40), "f8"), ((50, 40), "f8")),
+    "scores": (_gradient_of_attention, F, ((50, 40), "f4")),
     "column": (lambda x: x.sum(0), F),
     "column-f16": (lambda x: x.max(0), ((70, 5), "f2")),
     "dot": (lambda x, y: jax.nn.relu(x @ y), F, ((40, 6), "f4")),
