@@ -100,13 +100,15 @@ class _Row:
         self.across = short and always_less(columns, rows) and always_at_most(full_lanes, rows)
         if self.aliased and rows % full_lanes:
             self.across = False  # rows in the overlap of two groups would be read after they were written
-        self.lanes, merged = full_lanes, merge_short(column_sizes, full_lanes)
-        self.staged = self._staged(results)
-        if self.across and self._across_ns() <= self._along_ns(lanes_for(target, self.values, merged[-1])):
-            self.column_sizes, self.row_sizes = column_sizes, [rows]
-            return
-        self.across, self.column_sizes = False, merged
-        self.lanes = lanes_for(target, self.values, merged[-1])
+        merged = merge_short(column_sizes, full_lanes)
+        along = lanes_for(target, self.values, merged[-1])
+        if self.across:
+            self.lanes = full_lanes
+            self.staged = self._staged(results)
+            if self._across_ns() <= self._along_ns(along):
+                self.column_sizes, self.row_sizes = column_sizes, [rows]
+                return
+        self.across, self.column_sizes, self.lanes = False, merged, along
         self.staged = self._staged(results)
 
     # --- rows in lanes, or columns -----------------------------------------------------------------------------------
