@@ -56,13 +56,15 @@ def run_tool(
     `argv` defaults to the process's arguments: then the process is the tool's own. `spelled` rewrites an argument to
     the form that the parser knows. Wrong usage ends the process with status 2 (argparse).
     """
-    _prepare_streams()
-    parser = make_parser()
-    version = "print the versions of what is installed, and the CPU that code is generated for"
-    parser.add_argument("--version", action=VersionAction, nargs=0, help=version)
-    arguments = parser.parse_args([spelled(word) for word in (sys.argv[1:] if argv is None else argv)])
-    the_worker().may_fork = argv is None
+    program = "the tool"  # until its parser says its name
     try:
+        _prepare_streams()
+        parser = make_parser()
+        program = parser.prog
+        version = "print the versions of what is installed, and the CPU that code is generated for"
+        parser.add_argument("--version", action=VersionAction, nargs=0, help=version)
+        arguments = parser.parse_args([spelled(word) for word in (sys.argv[1:] if argv is None else argv)])
+        the_worker().may_fork = argv is None
         with ending_in_order(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             status = tool(arguments)
@@ -90,7 +92,7 @@ def run_tool(
             return EXIT_BAD_INPUT
         from stablehlo_py.boundary import as_shlo_error
 
-        unexpected = as_shlo_error(error, f"{parser.prog} failed")
+        unexpected = as_shlo_error(error, f"{program} failed")
         if unexpected.exit_status == EXIT_INTERNAL:
             traceback.print_exc()
         print(unexpected, file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py import suite
+from stablehlo_py.cli.common import run_tool
 from stablehlo_py.interrupts import checkpoint, deferred
 
 LIMIT_S = 120  # of what should take a second: a process that hangs fails its test
@@ -108,6 +110,14 @@ def test_the_tool_ends_with_130_and_leaves_no_part_of_a_file(
     assert set(tmp_path.iterdir()) <= {output}
     if output.exists():
         shlo.load_executable(output)
+
+
+def test_the_tool_ends_with_130_before_its_arguments_are_read(capfd: pytest.CaptureFixture[str]) -> None:
+    def parser() -> argparse.ArgumentParser:
+        raise KeyboardInterrupt
+
+    assert run_tool(parser, lambda arguments: 0, []) == 130
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_killed_process_leaves_a_cache_that_works(model: Path, tmp_path: Path) -> None:
