@@ -31,6 +31,7 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of
 from stablehlo_py.backends.cpu.kernels.attention_band import GRAIN, Skipping, skipping
 from stablehlo_py.backends.cpu.kernels.attention_operands import Operands, Rows, packed
 from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.kernels.panel_transpose import PanelTranspose, Sizes
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.backends.cpu.kernels.tile import TileElemental
 from stablehlo_py.backends.cpu.kernels.tiling import Split, each_panel
@@ -111,7 +112,7 @@ class _Attention:
         work = self.count * (0.5 if self.skips else 1.0) * self.width / self.lanes
         cost = work * ((self.k.width + p.width) / 6.0 + WEIGHT_NS)
         made.phase("", iterations, cost, self._compute)
-        return Kernel.of(*made.parts, shared_bytes=made.scratch.bytes, private_bytes=made.private.bytes)
+        return made.kernel()
 
     def _packed(self, name: str, rows: Rows) -> Rows:
         """An operand, copied by a phase before where it does not lie as kernels read it."""
@@ -198,27 +199,26 @@ class _Tile:
         f, a = self.f, self.a
         rows, operand = a.queries, a.queries.operand
         base = rows.copy(f, rows.number(f, self.outer, self.p.sizes))
-        squares = rows.width // self.lanes if rows.is_strided and rows.stride == 1 else 0
+
+        def address(row: Index, k: Index) -> Value:
+            return f.gep(base, rows.place(f, row, k), operand.element.storage)
+
+        if rows.is_strided and rows.stride == 1 and rows.width >= self.lanes:
+            sizes = Sizes(self.valid, rows.row_stride, rows.width, self.width)
+            panel = PanelTranspose(self.lanes, operand.element.name, a.arithmetic.element.name)
+            panel.emit(f, address(self.first, 0), a.q, sizes, a.builder.shared)
+            return
 
         def bring(v: Index) -> None:
             start = f.iadd(self.first, f.imul(v, self.lanes))
             lines = [f.imin(f.iadd(start, lane), a.rows - 1) for lane in range(self.lanes)]
 
-            def load(row: Index, k: Index, lanes: int) -> Value:
-                at = f.gep(base, rows.place(f, row, k), operand.element.storage)
-                return a.arithmetic.load(f, operand, at, 0, lanes)
-
-            def square(number: Index) -> None:
-                k = f.imul(number, self.lanes)
-                for lane, value in enumerate(transposed(f, [load(row, k, self.lanes) for row in lines])):
-                    f.store(value, a.q, self._at(f.iadd(k, lane), v))
-
-            def single(k: Index) -> None:
+            def one(k: Index) -> None:
                 for lane, row in enumerate(lines):
-                    f.store(load(row, k, 1), a.q, f.iadd(self._at(k, v), lane))
+                    value = a.arithmetic.load(f, operand, address(row, k), 0, 1)
+                    f.store(value, a.q, f.iadd(self._at(k, v), lane))
 
-            f.loop(0, squares, 1, square)
-            f.loop(squares * self.lanes, rows.width, 1, single)
+            f.loop(0, rows.width, 1, one)
 
         f.loop(0, self.vectors, 1, bring)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -26,6 +26,17 @@ class Phase:
     iterations: IntLike = 1
     grain: IntLike = 1
     cost: float = 0.0
+
+
+class SharedFunction(Protocol):
+    """A function that kernels of a program have in common: as data, equal where the code is."""
+
+    @property
+    def symbol(self) -> str:
+        """Its name."""
+
+    def text(self, target: CpuTarget) -> str:
+        """Its code."""
 
 
 @dataclass(frozen=True)

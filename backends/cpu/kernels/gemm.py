@@ -26,6 +26,7 @@ from typing import Protocol
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
+from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.packing import emit_panel
 from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, contract
 from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
@@ -121,12 +122,20 @@ class Rooms:
 
 
 class Gemm:
-    """Emits the compute phase. `shared`: which tiles it calls; None: they are part of it."""
+    """Emits the compute phase. `shared` gets the functions that it calls, tiles only where it `calls_tiles`; None: all
+    is part of it."""
 
     def __init__(
-        self, problem: Problem, epilogue: Epilogue, rooms: Rooms, shared: set[SharedTile] | None = None
+        self,
+        problem: Problem,
+        epilogue: Epilogue,
+        rooms: Rooms,
+        shared: set[SharedFunction] | None = None,
+        *,
+        calls_tiles: bool = False,
     ) -> None:
         self.problem, self.epilogue, self.rooms, self.shared = problem, epilogue, rooms, shared
+        self.calls_tiles = calls_tiles
         self.contraction, self.plan, self.arithmetic = problem.contraction, problem.plan, problem.arithmetic
         self.vector = vector(self.plan.lanes, self.arithmetic.accumulator)
         self.step, self.panel, self.width = problem.step, problem.panel, problem.width
@@ -223,7 +232,7 @@ class Gemm:
             self._by_chunks(f, strip, first, last)
             return
         a, b = self._addresses(f, strip, 0, None)
-        if self.shared is not None:
+        if self.calls_tiles:
 
             def finish(row: Index, sums: list[Value]) -> None:
                 self._finish(f, strip, affine_of(row, self.contraction.m.size - 1), sums)
@@ -310,7 +319,7 @@ class Gemm:
                     place = at(row, v)
                     f.store(self.arithmetic.add(f, f.load(self.vector, buffer, place), value), buffer, place)
 
-            if self.shared is not None:
+            if self.calls_tiles:
                 self._by_calls(f, strip, contracted, first, last, add)
             else:
                 rows.emit(f, first, last, tile)
@@ -348,7 +357,7 @@ class Gemm:
         if not self.rooms.panel:
             return a, f.gep(b, f.imul(strip.panel, self.panel * contraction.n.b), contraction.b.element.storage)
         own = self.rooms.panel.at(f)
-        pack = partial(emit_panel, f, self.problem, b, strip.panel, own, steps)
+        pack = partial(emit_panel, f, self.problem, b, strip.panel, own, self.shared, steps)
         if shared is None:
             pack()
             return a, own

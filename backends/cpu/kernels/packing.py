@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.base import SharedFunction
+from stablehlo_py.backends.cpu.kernels.panel_transpose import PanelTranspose, Sizes
 from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split, dense_steps, each_panel
-from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.dialect.symint import IntLike, is_known
 
@@ -26,15 +27,24 @@ def pack_iterations(gemm: Problem, side: str) -> IntLike:
     return outer * (gemm.panels if side == "b" else gemm.plan.rows.tiles)
 
 
-def emit_pack_b(f: Function, gemm: Problem, number: Value, destination: Operand) -> None:
-    """Pack panel `number` of B, counted over all outer places."""
+def emit_pack_b(
+    gemm: Problem, destination: Operand, shared: set[SharedFunction] | None, f: Function, number: Value
+) -> None:
+    """Pack panel `number` of B, counted over all outer places. `shared` gets the functions that are called; None: there
+    are none."""
     panel, outer = f.irem(number, gemm.panels), f.idiv(number, gemm.panels)
     target = destination.at(f, [number], [gemm.panel_size])
-    emit_panel(f, gemm, _outer_address(f, gemm, gemm.contraction.b, "b", outer), panel, target)
+    emit_panel(f, gemm, _outer_address(f, gemm, gemm.contraction.b, "b", outer), panel, target, shared)
 
 
 def emit_panel(
-    f: Function, gemm: Problem, source: Value, panel: Index, target: Value, steps: IntLike | None = None
+    f: Function,
+    gemm: Problem,
+    source: Value,
+    panel: Index,
+    target: Value,
+    shared: set[SharedFunction] | None,
+    steps: IntLike | None = None,
 ) -> None:
     """Pack one panel of the B that begins at `source`; only the first `steps` of the slowest contracted axis."""
     contraction, plan = gemm.contraction, gemm.plan
@@ -44,7 +54,7 @@ def emit_panel(
     source = f.gep(source, f.imul(panel, gemm.panel * contraction.n.b), contraction.b.element.storage)
     width = plan.lanes * plan.vectors
     strides = [axis.b for axis in axes]
-    panels = _Panels(f, gemm.arithmetic, contraction.b, axes, strides, contraction.n.b, plan.lanes)
+    panels = _Panels(f, gemm.arithmetic, contraction.b, axes, strides, contraction.n.b, plan.lanes, shared)
 
     if panels.transposes or not is_known(contraction.n.size % gemm.panel):
         valid = f.imin(f.isub(contraction.n.size, f.imul(panel, gemm.panel)), gemm.panel)
@@ -57,14 +67,16 @@ def emit_panel(
     each_panel(f, panel, contraction.n.size, gemm.panel, lambda at, valid: panels.copy(source, target, valid, width))
 
 
-def emit_pack_a(f: Function, gemm: Problem, number: Value, destination: Operand) -> None:
+def emit_pack_a(
+    gemm: Problem, destination: Operand, shared: set[SharedFunction] | None, f: Function, number: Value
+) -> None:
     """Pack tile `number` of A."""
     contraction, rows, parts = gemm.contraction, gemm.plan.rows, gemm.arithmetic.parts
     tile, outer = f.irem(number, rows.tiles), f.idiv(number, rows.tiles)
     source = _outer_address(f, gemm, contraction.a, "a", outer)
     target = destination.at(f, [outer], [gemm.packed_size("a")])
     steps = [axis.a for axis in contraction.k]
-    panels = _Panels(f, gemm.arithmetic, contraction.a, contraction.k, steps, contraction.m.a, gemm.plan.lanes)
+    panels = _Panels(f, gemm.arithmetic, contraction.a, contraction.k, steps, contraction.m.a, gemm.plan.lanes, shared)
 
     def copy(first: Index, row: Index, height: Index) -> None:
         """`height` rows from the `first` on, to the place of a tile that begins with `row`."""
@@ -113,6 +125,7 @@ class _Panels:
     steps: Sequence[IntLike]
     across: IntLike
     lanes: int
+    shared: set[SharedFunction] | None
 
     @property
     def transposes(self) -> bool:
@@ -185,29 +198,8 @@ class _Panels:
         f.loop(0, valid, 1, element)
 
     def _transpose(self, at: Value, to: Value, valid: Index, width: Index) -> None:
-        """Squares of lanes x lanes along the contiguous contracted axis; the last one overlaps its neighbour where it
-        can."""
-        f, lanes, size = self.f, self.lanes, self.axes[-1].size
-        scalar = self.arithmetic.accumulator
-        count = min(size, lanes)
-        mask = f.tail_mask(count, lanes) if count < lanes else None
-        last = f.isub(valid, 1)
-
-        def square(k: Index, first: Index) -> None:
-            start = f.gep(at, k, self.operand.element.storage)
-            end = f.gep(to, f.iadd(f.imul(k, width), first), scalar)
-            rows = []
-            for i in range(lanes):
-                row = f.imul(f.imin(f.iadd(first, i), last), self.across)
-                rows.append(self.arithmetic.load(f, self.operand, start, row, lanes, mask))
-            room = f.tail_mask(f.isub(width, first), lanes) if not isinstance(width, int) or width % lanes else None
-            for column, value in enumerate(transposed(f, rows)[:count]):
-                f.store(value, f.gep(end, f.imul(width, column), scalar), 0, room)
-
-        def columns(first: Index) -> None:
-            if count < lanes:
-                square(0, first)
-            else:
-                f.loop(0, size, lanes, lambda k: square(f.imin(k, size - lanes), first))
-
-        f.loop(0, valid, lanes, columns, nonempty=True)
+        """The rows of the contiguous contracted axis."""
+        masked = not isinstance(width, int) or width % self.lanes != 0
+        panel = PanelTranspose(self.lanes, self.operand.element.name, self.arithmetic.element.name, masked)
+        sizes = Sizes(valid, self.across, self.axes[-1].size, width)
+        panel.emit(self.f, at, to, sizes, self.shared)

@@ -6,17 +6,18 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from stablehlo_py.backends.common.contraction import Contraction, Operand
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.base import Part, finished, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, SharedFunction, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct, fitting_unit
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
-from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile, shares_tiles
+from stablehlo_py.backends.cpu.kernels.shared_tile import shares_tiles
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tile_sums import emit_unit_product
 from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, Problem, make_plan, symbolic_plan, with_one_height
@@ -48,7 +49,8 @@ class Scratch:
 
 @dataclass
 class KernelBuilder:
-    """The phases of a kernel under construction."""
+    """The phases of a kernel under construction. `shared`: the functions that they call and other kernels may, too;
+    None: they call none."""
 
     fusion: Fusion
     target: CpuTarget
@@ -57,7 +59,7 @@ class KernelBuilder:
         self.parts: list[Part] = []
         self.scratch = Scratch("shared")
         self.private = Scratch("private")
-        self.tiles: set[SharedTile] = set()
+        self.shared: set[SharedFunction] | None = set() if self.target.shares_functions else None
         self._variant = ""
         self._condition: IntLike = 1
 
@@ -81,6 +83,13 @@ class KernelBuilder:
         emit(f)
         grain = max(least, min(size_hint(iterations), COSTS.grain(cost, COSTS.product_grain_ns)))
         self.parts.append(finished(f, select(self._condition, iterations, 0), cost, grain))
+
+    def kernel(self) -> Kernel:
+        """Of the phases."""
+        shared = sorted(self.shared or (), key=lambda function: function.symbol)
+        common = {function.symbol: function.text(self.target) for function in shared}
+        rooms = self.scratch.bytes, self.private.bytes
+        return Kernel.of(*self.parts, shared_bytes=rooms[0], private_bytes=rooms[1], common=common)
 
 
 def with_best_lanes(contraction: Contraction, arithmetic: Arithmetic) -> Contraction:
@@ -145,13 +154,13 @@ def _emit_gemm(
 ) -> None:
     problem = Problem(contraction, plan, arithmetic)
     stores_twice = epilogue.inline and not problem.in_chunks
-    shares = builder.target.shares_functions and shares_tiles(problem, from_registers=stores_twice)
+    shares = builder.shared is not None and shares_tiles(problem, from_registers=stores_twice)
     if not shares and not arithmetic.complex and not (stores_twice and epilogue.reads_results):
         plan = with_one_height(plan, stores_twice)
         problem = Problem(contraction, plan, arithmetic)
     sums = builder.private.take(problem.sums_size, arithmetic.element) if problem.in_chunks else None
     rooms = replace(_pack(builder, problem), sums=sums)
-    gemm = Gemm(problem, epilogue, rooms, builder.tiles if shares else None)
+    gemm = Gemm(problem, epilogue, rooms, builder.shared, calls_tiles=shares)
     builder.phase("", gemm.iterations, gemm.cost, gemm.emit)
 
 
@@ -200,11 +209,13 @@ def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:
     if plan.pack_b and plan.pack_inside != 1:
         panels_b = room("b")
         rooms = replace(rooms, b=panels_b)
-        emitters.append((pack_iterations(problem, "b"), lambda f, number: emit_pack_b(f, problem, number, panels_b)))
+        pack_b = partial(emit_pack_b, problem, panels_b, builder.shared)
+        emitters.append((pack_iterations(problem, "b"), pack_b))
     if plan.pack_a:
         panels_a = room("a")
         rooms = replace(rooms, a=panels_a)
-        emitters.append((pack_iterations(problem, "a"), lambda f, number: emit_pack_a(f, problem, number, panels_a)))
+        pack_a = partial(emit_pack_a, problem, panels_a, builder.shared)
+        emitters.append((pack_iterations(problem, "a"), pack_a))
     if not emitters:
         return rooms
     panels = sum(count for count, _ in emitters)

@@ -24,7 +24,6 @@ from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_o
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
 from stablehlo_py.backends.cpu.kernels.matrix_unit import fitting_unit, unit_of
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
-from stablehlo_py.backends.cpu.kernels.shared_tile import text_of
 from stablehlo_py.backends.cpu.kernels.tiling import normalize
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import element
@@ -90,10 +89,7 @@ class Rooted:
 
     def kernel(self) -> Kernel:
         """The finished kernel."""
-        made = self.builder
-        common = {tile.symbol: text_of(tile, self.target) for tile in sorted(made.tiles, key=lambda tile: tile.symbol)}
-        rooms = made.scratch.bytes, made.private.bytes
-        return Kernel.of(*made.parts, shared_bytes=rooms[0], private_bytes=rooms[1], common=common)
+        return self.builder.kernel()
 
     def emit(
         self,

@@ -28,6 +28,7 @@ from stablehlo_py.backends.common.loops import unravel, vectors
 from stablehlo_py.backends.common.scores import RowReduction, given
 from stablehlo_py.backends.cpu.kernels.attention_operands import Rows
 from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.kernels.panel_transpose import PanelTranspose, Sizes
 from stablehlo_py.backends.cpu.kernels.scores_band import skipping
 from stablehlo_py.backends.cpu.kernels.scores_plan import Plan, Queries
 from stablehlo_py.backends.cpu.kernels.tile import TileElemental
@@ -81,7 +82,7 @@ class Scores(Plan):
         if self.over_queries:
             vectors_ = sum(self.steps.values()) / self.lanes
             made.phase("total", p.batch * self.count, vectors_ * (self.shares + 2.0), self._total)
-        return Kernel.of(*made.parts, shared_bytes=made.scratch.bytes, private_bytes=made.private.bytes)
+        return made.kernel()
 
     def _compute(self, f: Function) -> None:
         zero = f.const(0.0, vector(self.lanes, self.type))
@@ -191,25 +192,23 @@ class Tile(Queries):
 
     def _bring(self, rows: Rows, room: Value) -> None:
         """An operand's rows as vectors, one for each number of the depth. Behind the last row it is there again."""
-        f, lanes = self.f, self.lanes
-        base, whole = self.start(rows), rows.width // lanes
+        f, a, lanes = self.f, self.a, self.lanes
+        base = self.start(rows)
+        if rows.width >= lanes:
+            panel = PanelTranspose(lanes, a.arithmetic.element.name, a.arithmetic.element.name)
+            start = f.gep(base, f.imul(self.first, rows.width), a.type)
+            panel.emit(f, start, room, Sizes(self.valid, rows.width, rows.width, self.width), a.builder.shared)
+            return
 
         def bring(v: Index) -> None:
             start = f.iadd(self.first, f.imul(v, lanes))
-            lines = [f.imul(f.imin(f.iadd(start, lane), self.a.rows - 1), rows.width) for lane in range(lanes)]
+            lines = [f.imul(f.imin(f.iadd(start, lane), a.rows - 1), rows.width) for lane in range(lanes)]
 
-            def square(number: Index) -> None:
-                k = f.imul(number, lanes)
-                loaded = [f.load(self.type, base, f.iadd(line, k)) for line in lines]
-                for lane, value in enumerate(transposed(f, loaded)):
-                    f.store(value, room, self._at(f.iadd(k, lane), v))
-
-            def single(k: Index) -> None:
+            def one(k: Index) -> None:
                 for lane, line in enumerate(lines):
-                    f.store(f.load(self.a.type, base, f.iadd(line, k)), room, f.iadd(self._at(k, v), lane))
+                    f.store(f.load(a.type, base, f.iadd(line, k)), room, f.iadd(self._at(k, v), lane))
 
-            f.loop(0, whole, 1, square)
-            f.loop(whole * lanes, rows.width, 1, single)
+            f.loop(0, rows.width, 1, one)
 
         f.loop(0, self.vectors, 1, bring)
 

@@ -54,6 +54,10 @@ class SharedTile:
         numbers = f"{self.height}x{self.vectors}x{self.lanes}_{self.levels}_{self.prefetched}"
         return "_".join(filter(None, ("shlo_tile", numbers, self.a, self.b, self.sums, kind)))
 
+    def text(self, target: CpuTarget) -> str:
+        """Its code."""
+        return _text(self, target)
+
     def call(
         self,
         f: Function,
@@ -87,7 +91,7 @@ def shares_tiles(problem: Problem, *, from_registers: bool) -> bool:
 
 
 @lru_cache(maxsize=512)
-def text_of(tile: SharedTile, target: CpuTarget) -> str:
+def _text(tile: SharedTile, target: CpuTarget) -> str:
     """The function."""
     levels = range(tile.levels)
     names = ["row", *(f"{what}{level}" for what in ("size", "a", "b") for level in levels)]
