@@ -16,8 +16,9 @@ import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 from stablehlo_py.errors import OptionError
 from stablehlo_py.interrupts import deferred
@@ -63,6 +64,10 @@ class Pipeline:
     def __add__(self, other: Pipeline) -> Pipeline:
         return Pipeline(self.steps + other.steps)
 
+    @cached_property
+    def _grouped(self) -> tuple[Step, ...]:
+        return tuple(_grouped(self.steps))
+
     @deferred()
     def run(self, module: ir.Module, instrumentation: Instrumentation | None = None) -> None:
         """Run every step on the module, in place. Hold no ops of the module across this call.
@@ -72,15 +77,16 @@ class Pipeline:
         hooks.
         """
         instrumentation = instrumentation or Instrumentation(keep_input=False)
-        steps = self.steps if instrumentation.per_pass else tuple(_grouped(self.steps))
-        managers = {step: _manager(step, module.context) for step in steps if isinstance(step, str)}
+        steps = self.steps if instrumentation.per_pass else self._grouped
+        runs = [
+            partial(_manager(step, module.context).run, module.operation)
+            if isinstance(step, str)
+            else partial(step.run, module)
+            for step in steps
+        ]
         # Types are made under a location (their verifiers report to it); ops of ours carry their own.
         with module.context, ir.Location.unknown(module.context), _without_cyclic_gc():
-            for number, step in enumerate(steps):
-                if isinstance(step, str):
-                    run = partial(managers[step].run, module.operation)
-                else:
-                    run = partial(step.run, module)
+            for number, (step, run) in enumerate(zip(steps, runs, strict=True)):
                 text, done = partial(step_text, step), partial(_text_of, steps[: number + 1])
                 instrumentation.around(run, step_name(step), text, done, module)
 
@@ -144,6 +150,17 @@ def _grouped(steps: Sequence[Step]) -> Iterable[Step]:
 
 
 def _manager(text: str, context: ir.Context) -> PassManager:
+    """Made once for a context, which may serve many programs."""
+    known = _managers.setdefault(context, {})
+    if text not in known:
+        known[text] = _make_manager(text, context)
+    return known[text]
+
+
+_managers: WeakKeyDictionary[ir.Context, dict[str, PassManager]] = WeakKeyDictionary()
+
+
+def _make_manager(text: str, context: ir.Context) -> PassManager:
     try:
         manager = PassManager.parse(f"builtin.module({text})", context=context)
     except ValueError as error:

@@ -124,8 +124,10 @@ class LlvmIrEmitter(Emitter):
             f"{_TYPES[value.type.text]}{' noalias' if parameter in noalias else ''} {value.ref}"
             for parameter, value in parameters.items()
         )
-        linkage, attributes = "private " if private else "", _processor(self.target) if self.target else ""
-        head = f"define {linkage}{_TYPES[result.text] if result else 'void'} @{name}({arguments}) {attributes} {{"
+        linkage, processor = "private " if private else "", _processor(self.target) if self.target else ""
+        returned = _TYPES[result.text] if result else "void"
+        # No exception goes through generated code, and frames of the unwinder would be left out (linker.py).
+        head = f"define {linkage}{returned} @{name}({arguments}) nounwind {processor} {{"
         return "\n".join([head, "entry:", *self.entry, *_joined(flat(self.lines)), "}"])
 
     def declaration(self, name: str, operands: Sequence[Type], result: Type | None) -> str:
