@@ -35,11 +35,13 @@ from stablehlo_py.suite.journal import Journal
 from stablehlo_py.suite.measure import Measurement
 from stablehlo_py.suite.operations_page import best_peer, operations_page
 from stablehlo_py.suite.peers import PEERS, check_peers
+from stablehlo_py.suite.performance_page import performance_page
 
 # Seconds that the rounds of an operation take for each peer; the libraries that peers use read these variables.
 _BUDGET = 0.5
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
+ALL = "all"  # suites
 BEGIN, END = "<!-- shlo-bench: begin -->", "<!-- shlo-bench: end -->"
 
 
@@ -187,13 +189,14 @@ def machine(peers: Sequence[str] = ()) -> str:
     return f"{name}; {', '.join(f'{package} {version(package)}' for package in packages)}"
 
 
-def markdown(results: Results, command: str, suite: str = "models") -> str:
-    """What goes into docs/models.md, or docs/operations.md: the command that made it, the peaks of the machine, and the
-    tables."""
+def markdown(results: Results, command: str, kind: str = "models") -> str:
+    """What goes into the pages of docs: the command that made it, the peaks of the machine, and the tables."""
     peaks = "".join(f"- {each}\n" for each in results.peaks)
     head = f"`{command}` on {results.machine}.\n\n{peaks}\n" if peaks else f"`{command}` on {results.machine}.\n\n"
-    if suite == "operations":
+    if kind == "operations":
         return f"{BEGIN}\n{head}{operations_page(results.measurements)}{END}"
+    if kind == ALL:
+        return f"{BEGIN}\n{head}{performance_page(results.measurements, suite.class_of)}{END}"
     return f"{BEGIN}\n{head}{table(COLUMNS, map(row, results.measurements))}{END}"
 
 
@@ -258,7 +261,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     result = argparse.ArgumentParser(prog="shlo-bench", description=__doc__)
     result.add_argument("models", nargs="*", help="models to measure (all of the suite)")
-    result.add_argument("--suite", choices=("models", "loops", "operations"), default="models", help="default: models")
+    result.add_argument(
+        "--suite", choices=("models", "loops", "operations", ALL), default="models", help="default: models"
+    )
     result.add_argument("--list", action="store_true", help="list the suite's models and end")
     result.add_argument("--size", choices=("small", "full"), default="full")
     result.add_argument("--weights", choices=("argument", "constant"), default="argument")
@@ -296,9 +301,15 @@ def _threads(text: str) -> list[int]:
     return numbers
 
 
+def _known(kind: str) -> dict[str, list[str]]:
+    """The names of what is in a suite, or in all of them."""
+    return {each: suite.names(each) for each in (suite.SUITES if kind == ALL else (kind,))}
+
+
 def run(options: argparse.Namespace, console: Console) -> Results:
     """Measure what the options ask for, with a progress bar on a terminal."""
-    known = suite.names(options.suite)
+    kinds = _known(options.suite)
+    known = [name for names in kinds.values() for name in names]
     for name in options.models:
         if name not in known:
             raise OptionError(f"no model is named {name!r}", remedy=near_miss(name, known))
@@ -313,10 +324,12 @@ def run(options: argparse.Namespace, console: Console) -> Results:
             results += [m for m in found if m.model in models]
             missing = [name for name in models if name not in {m.model for m in found}]
             task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(missing))
-            for result in measurements(missing, count, options, peaks):
-                results.append(result)
-                journal.add(result, peaks.get(count))
-                progress.advance(task)
+            for kind, names in kinds.items():
+                some = argparse.Namespace(**{**vars(options), "suite": kind})
+                for result in measurements([name for name in missing if name in names], count, some, peaks):
+                    results.append(result)
+                    journal.add(result, peaks.get(count))
+                    progress.advance(task)
     order = {name: number for number, name in enumerate(models)}
     results.sort(key=lambda m: (order[m.model], m.threads))
     return Results(journal.machine, [peaks[count] for count in threads if count in peaks], results)
@@ -331,7 +344,7 @@ def _run(options: argparse.Namespace, command: str) -> int:
     if options.processor and _threads(options.threads) != [1]:
         raise OptionError("processor time is that of all threads", remedy="add --threads 1")
     if options.list:
-        print("\n".join(suite.names(options.suite)))
+        print("\n".join(name for names in _known(options.suite).values() for name in names))
         return EXIT_OK
     if options.roofline and find_spec("matplotlib") is None:
         raise OptionError("matplotlib, which plots, is not installed", remedy="pip install 'stablehlo-py[suite]'")

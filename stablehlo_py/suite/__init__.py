@@ -17,13 +17,25 @@ if TYPE_CHECKING:
         Size,
         Weights,
         build,
+        class_of,
         export,
         largest_difference,
         names,
         reference,
     )
 
-__all__ = ["SUITES", "Model", "Size", "Weights", "build", "export", "largest_difference", "names", "reference"]
+__all__ = [
+    "SUITES",
+    "Model",
+    "Size",
+    "Weights",
+    "build",
+    "class_of",
+    "export",
+    "largest_difference",
+    "names",
+    "reference",
+]
 
 
 def __getattr__(name: str) -> object:

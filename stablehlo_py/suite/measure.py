@@ -43,7 +43,8 @@ class Measurement:
     """One model at one number of threads. Times in seconds; None where the run did not come that far. `bound` is the
     least time that the peaks of the machine allow for the operations, and for the bytes of arguments and results that
     are touched, `limit` which of them; None where loops decide how much is computed. `processor`: whether
-    seconds of calls are the processor's. `arguments`: their types and shapes. `peers`: what else was asked for."""
+    seconds of calls are the processor's. `arguments`: their types and shapes. `memory`: bytes that a call needs for
+    intermediate values, and XLA's. `peers`: what else was asked for."""
 
     model: str
     size: str
@@ -65,6 +66,8 @@ class Measurement:
     processor: bool = False
     arguments: str = ""
     limit: Limit | None = None
+    memory: int | None = None
+    xla_memory: int | None = None
     peers: dict[str, PeerTime] = field(default_factory=dict)
 
     @classmethod
@@ -199,6 +202,8 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
 
     lowered = lower()
     result.xla_compile_cold, compiled = timed(lowered.compile)
+    result.memory, analysis = program.arena_bytes, compiled.memory_analysis()
+    result.xla_memory = None if analysis is None else analysis.temp_size_in_bytes
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))
     buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
     calls = [

@@ -48,11 +48,12 @@ def _peer(m: Measurement) -> float:
 
 def _of_threads(measurements: Sequence[Measurement], threads: int) -> str:
     title = f"{threads} thread{'s' * (threads > 1)}"
-    behind_columns = ("operation", "XLA / ours", "best peer / ours", "of the bound", "bound by")
-    columns = ("operation", "arguments", "ours, ms", "XLA / ours", "best peer / ours", "of the bound", "bound by")
+    columns = ("operation", "arguments", "ours, ms", *_RATIOS)
+    groups = itertools.groupby(measurements, lambda m: m.model.partition("/")[0])
+    classes = [("all", measurements), *((name, list(group)) for name, group in groups)]
     parts = [
-        f"### By class, {title}\n\n{table(_CLASS_COLUMNS, _classes(measurements))}",
-        f"### Behind, {title}\n\n{table(behind_columns, (_behind_row(m) for m in behind(measurements)))}",
+        f"### By class, {title}\n\n{class_table(classes)}",
+        f"### Behind, {title}\n\n{behind_table(measurements)}",
         f"### All, {title}\n\n{table(columns, map(_row, measurements))}",
     ]
     unequal = list(_failed(measurements))
@@ -68,9 +69,10 @@ def _failed(measurements: Iterable[Measurement]) -> Iterable[tuple[str, str, str
                 yield m.model, name, peer.error.splitlines()[0][:120]  # what follows are places in files
 
 
+_RATIOS = ("XLA / ours", "best peer / ours", "of the bound", "bound by")
 _CLASS_COLUMNS = (
     "class",
-    "operations",
+    "programs",
     "XLA / ours",
     "best peer / ours",
     "of the bound",
@@ -80,10 +82,14 @@ _CLASS_COLUMNS = (
 )
 
 
-def _classes(measurements: Sequence[Measurement]) -> Iterable[tuple[object, ...]]:
-    yield _class("all", measurements)
-    for name, group in itertools.groupby(measurements, lambda m: m.model.partition("/")[0]):
-        yield _class(name, list(group))
+def class_table(classes: Iterable[tuple[str, Sequence[Measurement]]]) -> str:
+    """For each class its means, what bounds it, and what is worst."""
+    return table(_CLASS_COLUMNS, (_class(name, group) for name, group in classes))
+
+
+def behind_table(measurements: Iterable[Measurement]) -> str:
+    """What is behind."""
+    return table(("program", *_RATIOS), ((m.model, *_ratios(m)) for m in behind(measurements)))
 
 
 def _class(name: str, group: Sequence[Measurement]) -> tuple[object, ...]:
@@ -92,8 +98,8 @@ def _class(name: str, group: Sequence[Measurement]) -> tuple[object, ...]:
     return (
         name,
         len(group),
-        _mean(m.speedup for m in group),
-        _mean(m.best_peer[1].ratio for m in group if m.best_peer),
+        mean(m.speedup for m in group),
+        mean(m.best_peer[1].ratio for m in group if m.best_peer),
         f"{statistics.median(shares):.0%}" if shares else "-",
         ", ".join(f"{limit} {count}" for limit, count in limits.most_common()),
         _worst(group, _xla),
@@ -101,7 +107,8 @@ def _class(name: str, group: Sequence[Measurement]) -> tuple[object, ...]:
     )
 
 
-def _mean(ratios: Iterable[float | None]) -> str:
+def mean(ratios: Iterable[float | None]) -> str:
+    """The geometric mean of those that are known."""
     known = [ratio for ratio in ratios if ratio is not None]
     return f"{statistics.geometric_mean(known):.2f}" if known else "-"
 
@@ -109,10 +116,6 @@ def _mean(ratios: Iterable[float | None]) -> str:
 def _worst(group: Sequence[Measurement], ratio: Callable[[Measurement], float]) -> str:
     found = sorted((ratio(m), m.model.rpartition("/")[2]) for m in group)[:_WORST]
     return ", ".join(f"{name} {value:.2f}" for value, name in found if value != float("inf"))
-
-
-def _behind_row(m: Measurement) -> tuple[str, ...]:
-    return (m.model, *_ratios(m))
 
 
 def _row(m: Measurement) -> tuple[str, ...]:

@@ -111,6 +111,12 @@ def names(suite: str = "models") -> list[str]:
     return list(_builders[suite])
 
 
+def class_of(name: str) -> str:
+    """The suite that has a model of that name; of an operation its family."""
+    family, of_operation, _ = name.partition("/")
+    return f"operations: {family}" if of_operation else next(suite for suite in SUITES if name in names(suite))
+
+
 def build(name: str, size: Size = "small", weights: Weights = "argument") -> Model:
     """Build a model by name. Raises OptionError for a name, a size or a kind of weights that does not exist."""
     builders = next((_builders[suite] for suite in SUITES if name in names(suite)), None)

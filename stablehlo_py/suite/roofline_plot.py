@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from stablehlo_py.backends.cpu.peaks import Peaks, size_text
 from stablehlo_py.suite.measure import Measurement
 
+_NAMED = 100  # points; names of more would hide each other
 _ROOFS = {"f32": "f32", "f16": "bf16", "i8": "i8"}
 
 
@@ -37,7 +38,7 @@ def plot(peaks: Sequence[Peaks], measurements: Sequence[Measurement]) -> str:
             axes.axhline(rate, color="0.4", linewidth=0.8)
             axes.annotate(label, (high, rate), fontsize=7, color="0.2", ha="right", va="bottom")
         axes.scatter([x for x, _ in points.values()], [y for _, y in points.values()], s=9, color="C0", zorder=3)
-        for name, place in points.items():
+        for name, place in points.items() if len(points) <= _NAMED else ():
             axes.annotate(name.rpartition("/")[2], place, fontsize=5, xytext=(2, 2), textcoords="offset points")
         axes.set(xscale="log", yscale="log", xlim=(low, high), xlabel="operations a byte")
         axes.set_ylabel("operations a second, in 10^9")

@@ -62,6 +62,35 @@ def test_a_change_is_shown_model_by_model_with_its_mean() -> None:
     assert "geometric mean of now / before: 0.500" in stream.getvalue()
 
 
+def test_the_page_of_all_suites_says_what_is_behind_slower_with_two_threads_or_larger() -> None:
+    one = Measurement(
+        "movement/pad", "full", "argument", 1, 1e-4, 0.0, 1e-3, 2e-3, 2.0, 0.2, 0.1, 0.4, 0.1, memory=1, xla_memory=0
+    )
+    slow = replace(one, model="mlp", speedup=0.5, xla_seconds=5e-4, compile_cold=0.25, xla_compile_cold=0.125)
+    heavy = replace(one, threads=2, seconds=1.5e-3, memory=9 << 20)
+    results = replace(RESULTS, measurements=[one, slow, heavy, replace(slow, threads=2, seconds=5e-4, speedup=1.0)])
+    page = bench.markdown(results, "command", bench.ALL)
+    tables = {part.partition("\n")[0]: part.splitlines() for part in page.split("### ")}
+    assert list(tables)[1:] == [
+        "1 thread", "Behind, 1 thread", "2 threads", "Behind, 2 threads", "2 threads next to 1", "Compilation", "Memory"
+    ]  # fmt: skip
+    rows = {title: [line for line in lines if line.startswith("| ")][1:] for title, lines in tables.items()}
+    assert [line.split(" | ")[:3] for line in rows["1 thread"]] == [
+        ["| all", "2", "1.00"], ["| operations: movement", "1", "2.00"], ["| models", "1", "0.50"]
+    ]  # fmt: skip
+    assert [line.split(" | ")[0] for line in rows["Behind, 1 thread"]] == ["| mlp"]
+    assert rows["Behind, 2 threads"] == []
+    assert rows["2 threads next to 1"] == [
+        "| operations: movement | 1 | 1.50 | pad 1.50 |",
+        "| models | 1 | 0.50 | none |",
+    ]
+    assert rows["Compilation"][0] == "| more than 300 ms | 1 | 1 | 2.00 | none | movement/pad 0.20 s |"
+    assert rows["Compilation"][2] == "| 100 to 300 ms | 1 | 1 | 0.50 | mlp 0.50 | mlp 0.25 s |"
+    assert rows["Memory"][:2] == [
+        "| operations: movement | 1 | 1 | none |", "| operations: movement | 2 | 1 | movement/pad 9.0 of 0.0 MiB |"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ["[]", "{}", "not JSON", '{"machine": "m", "peaks": [], "measurements": [{"a": 1}]}'])
 def test_a_file_that_is_none_of_measurements_is_refused_before_anything_runs(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture

@@ -1,0 +1,104 @@
+"""What docs/performance.md says about measurements of all suites: by class what bounds them and how they stand next to
+their peers, what a second thread brings, how long they compile, what memory they take, and what is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from stablehlo_py.markdown import table
+from stablehlo_py.suite.measure import Measurement
+from stablehlo_py.suite.operations_page import behind_table, class_table, mean
+
+SLOWER = 1.03  # two threads / one, beyond what equal programs differ by
+XLA_MARGIN = 4 << 20  # bytes that its libraries take themselves
+_COMPILATIONS = ((0.3, "more than 300 ms"), (0.1, "100 to 300 ms"), (0.0, "less than 100 ms"))  # under XLA, seconds
+_COMPILATION_COLUMNS = ("XLA takes", "threads", "programs", "XLA / ours", "longer than under XLA", "longest")
+_MEMORY_COLUMNS = ("class", "threads", "programs", "more than XLA's temporaries and 4 MiB")
+
+Classes = dict[str, list[Measurement]]
+
+
+def performance_page(measurements: Sequence[Measurement], class_of: Callable[[str], str]) -> str:
+    """The tables, in Markdown; `class_of` says of which class a program is, by its name."""
+    counts = sorted({m.threads for m in measurements})
+    parts = []
+    for count in counts:
+        title, some = f"{count} thread{'s' * (count > 1)}", [m for m in measurements if m.threads == count]
+        classes = [("all", some), *_classes(some, class_of).items()]
+        parts += [f"### {title.capitalize()}\n\n{class_table(classes)}", f"### Behind, {title}\n\n{behind_table(some)}"]
+    for few, many in pairwise(counts):
+        head = ("class", "programs", f"{many} threads / {few}", "slower by more than 3 %")
+        rows = _threads(measurements, class_of, few, many)
+        parts.append(f"### {many} threads next to {few}\n\n{table(head, rows)}")
+    for title, columns, lines in (
+        ("Compilation", _COMPILATION_COLUMNS, _compilations(measurements, counts)),
+        ("Memory", _MEMORY_COLUMNS, _memory(measurements, class_of, counts)),
+    ):
+        parts.append(f"### {title}\n\n{table(columns, lines)}")
+    return "\n".join(parts)
+
+
+def _classes(measurements: Sequence[Measurement], class_of: Callable[[str], str]) -> Classes:
+    found: Classes = {}
+    for m in measurements:
+        found.setdefault(class_of(m.model), []).append(m)
+    return found
+
+
+def _named(pairs: Sequence[tuple[float, str]]) -> str:
+    return ", ".join(f"{name.rpartition('/')[2]} {value:.2f}" for value, name in pairs) or "none"
+
+
+def _threads(
+    measurements: Sequence[Measurement], class_of: Callable[[str], str], few: int, many: int
+) -> Iterator[tuple[object, ...]]:
+    seconds = {(m.model, m.threads): m.seconds for m in measurements if m.seconds}
+    for name, group in _classes([m for m in measurements if m.threads == many], class_of).items():
+        both = [each.model for each in group if {(each.model, few), (each.model, many)} <= seconds.keys()]
+        ratios = {model: seconds[model, many] / seconds[model, few] for model in both}
+        slower = sorted(((ratio, model) for model, ratio in ratios.items() if ratio > SLOWER), reverse=True)
+        yield name, len(ratios), mean(ratios.values()), _named(slower)
+
+
+def _compilations(measurements: Sequence[Measurement], counts: Sequence[int]) -> Iterator[tuple[object, ...]]:
+    times = [(m, m.compile_cold or 0.0, m.xla_compile_cold or 0.0) for m in measurements]
+    above = float("inf")
+    for least, title in _COMPILATIONS:
+        for count in counts:
+            some = [
+                each
+                for each in times
+                if each[0].threads == count and each[1] and each[2] > 0 and least <= each[2] < above
+            ]
+            ratios = [(theirs / ours, m.model) for m, ours, theirs in some]
+            longer = _named(sorted(each for each in ratios if each[0] < 1))
+            longest = max(((ours, m.model) for m, ours, _ in some), default=(0.0, "-"))
+            yield (
+                title,
+                count,
+                len(some),
+                mean(ratio for ratio, _ in ratios),
+                longer,
+                f"{longest[1]} {longest[0]:.2f} s",
+            )
+        above = least
+
+
+def _memory(
+    measurements: Sequence[Measurement], class_of: Callable[[str], str], counts: Sequence[int]
+) -> Iterator[tuple[object, ...]]:
+    for name, group in _classes(measurements, class_of).items():
+        for count in counts:
+            some = [
+                (m.model, m.memory, m.xla_memory)
+                for m in group
+                if m.threads == count and m.memory is not None and m.xla_memory is not None
+            ]
+            more = [each for each in some if each[1] > each[2] + XLA_MARGIN]
+            listed = (f"{model} {_mebibytes(ours)} of {_mebibytes(theirs)} MiB" for model, ours, theirs in more)
+            yield name, count, len(some), ", ".join(listed) or "none"
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):.1f}"
