@@ -23,10 +23,12 @@ long runs, and each chunk of a panel is packed just before its products:
     for chunk, panel:
         pack the panel's steps; its sums with their products
 
-Else a phase before packs B into tiles (tile_packing.py), unless it is a constant that lies so (weight_tiles.py), and A
-unless its rows already lie as tiles need them. Contracted axes are padded with zeros to whole steps, packed rows and
-columns with anything: sums of theirs are not stored. Where A is not packed, the last tiles are as high as there are
-rows. tile_sums.py has the compute phase.
+With some more rows B is packed just before its products, too, but a region at a time: panels that are 512 bytes of a
+row, and as many steps as leave the region in the L2 cache. Where rows are many, a phase before packs B into tiles
+(tile_packing.py), unless it is a constant that lies so (weight_tiles.py). A is packed where its rows do not lie as
+tiles need them, or are few. Contracted axes are padded with zeros to whole steps, packed rows and columns with
+anything: sums of theirs are not stored. Where A is not packed, the last tiles are as high as there are rows.
+tile_sums.py has the compute phase.
 """
 
 from __future__ import annotations
@@ -50,10 +52,14 @@ TILE = SIDE * ROW_BYTES // 4  # numbers of 32 bits
 STRIP = 2 * SIDE
 BLOCK_BYTES = 3 << 18  # of A, which all panels of B meet while it is in the L2 cache
 CHUNK = 16  # steps of a panel, which stay in the L1 cache
-MOST_STREAMED = 2 * STRIP  # rows of A; of bf16, which take less to pack, twice as many
 MOST_FOLDED = 256  # rows of a line
 LEAST_FOLDED = 1.1  # times the rows of whole tiles that a line takes by itself
-STREAMED_ROWS = 64  # of B, that are read at once; more where rows of A are many, whose sums pass by for each chunk
+FEW_ROWS = 2 * STRIP  # of A, that B is packed in regions for, however long they are
+MOST_ROWS = 8 * STRIP  # where they stay in the L2 cache besides
+REGION_BYTES = 3 << 17  # of B, which is packed and used while it is in the L2 cache
+RUN_BYTES = 512  # of a row of B that a region has at least, as much as is read at full speed
+STREAMED_ROWS = 64  # of B, in regions of one panel
+GROUP_BYTES = 1 << 19  # of sums, a quarter of the L2 cache, that regions of one panel leave unfinished
 LONGEST_RUN = 32  # panels that a thread reads at least; 16 are read at three quarters of the speed
 FULL = 0.5  # of each step, at least, so much has to be no padding
 
@@ -144,9 +150,18 @@ def _reads_tiles(contraction: Contraction, unit: Unit) -> bool:
 
 
 def _streams_b(contraction: Contraction, unit: Unit) -> bool:
-    if contraction.b.tiled:
+    """Whether B is packed a region at a time: rows of A are so few that reading B is much of the work, and stay in the
+    L2 cache meanwhile."""
+    if contraction.b.tiled or contraction.n.b != 1:
         return False
-    return _rows(contraction) * unit.group <= MOST_STREAMED * 4 and contraction.n.b == 1
+    rows, fold = _rows(contraction), fold_of(contraction)
+    if rows <= FEW_ROWS:
+        return True
+    # Else a B that several places of outer axes share would be packed for each of them.
+    outer = (axis for number, axis in enumerate(contraction.outer) if fold is None or number != fold.number)
+    shared = any(axis.size > 1 and not axis.b for axis in outer)
+    bytes_ = rows * int(contraction.depth) * unit.scalar.bits // 8
+    return rows <= MOST_ROWS and bytes_ <= BLOCK_BYTES and not shared
 
 
 def _inner(contraction: Contraction) -> Axis:
@@ -203,7 +218,7 @@ class UnitProduct:
     @property
     def packs_a(self) -> bool:
         """Whether A is packed: tiles cannot be loaded from where it is."""
-        return self.streams_b or self.inner.size % self.unit.depth != 0 or self.inner.a != 1
+        return self.by_panel or self.inner.size % self.unit.depth != 0 or self.inner.a != 1
 
     @property
     def streams_b(self) -> bool:
@@ -226,7 +241,7 @@ class UnitProduct:
     @cached_property
     def block(self) -> int:
         """Strips of a block: even shares."""
-        most = max(1, BLOCK_BYTES // (STRIP * self.steps * ROW_BYTES))
+        most = self.strips if self.streams_b else max(1, BLOCK_BYTES // (STRIP * self.steps * ROW_BYTES))
         blocks = -(-self.strips // most)
         return -(-self.strips // blocks)
 
@@ -293,18 +308,63 @@ class UnitProduct:
     @cached_property
     def chunk(self) -> int:
         """Steps of a chunk: even shares."""
-        if self.streams_b:
-            rows = STREAMED_ROWS if self.m <= MOST_STREAMED else 4 * STREAMED_ROWS
-            return min(self.steps, rows // self.unit.depth)
-        return -(-self.steps // -(-self.steps // CHUNK))
+        if self.by_panel:
+            return min(self.steps, STREAMED_ROWS // self.unit.depth)
+        steps = self._most_steps
+        return -(-steps // -(-steps // CHUNK))
 
     @property
     def chunks(self) -> int:
         return -(-self.steps // self.chunk)
 
+    # --- regions of B ------------------------------------------------------------------------------------------------
+
+    @property
+    def by_panel(self) -> bool:
+        """Whether a region is one panel: it has one strip to meet, and no need to leave the L1 cache."""
+        return self.streams_b and self.strips == 1
+
+    @cached_property
+    def _most_steps(self) -> int:
+        """Of a region, even shares: all, or as many as leave room for rows that are read at full speed."""
+        if not self.streams_b:
+            return self.steps
+        panels = min(self.panels, RUN_BYTES * 8 // (PANEL * self.unit.scalar.bits))
+        regions = -(-self.steps // max(1, REGION_BYTES // (panels * 2 * TILE * 4)))
+        return -(-self.steps // regions)
+
+    @property
+    def region_chunks(self) -> int:
+        """Chunks of a region."""
+        return 1 if self.by_panel else -(-self._most_steps // self.chunk)
+
+    @property
+    def regions(self) -> int:
+        """Regions along the contracted axes."""
+        return -(-self.chunks // self.region_chunks)
+
+    @property
+    def region_steps(self) -> int:
+        return self.region_chunks * self.chunk
+
+    @cached_property
+    def region_panels(self) -> int:
+        if self.by_panel:
+            return 1
+        return min(self.panels, max(1, REGION_BYTES // (self.region_steps * 2 * TILE * 4)))
+
+    @property
+    def group(self) -> int:
+        """Panels whose regions follow each other, before those of the next steps."""
+        return min(self.panels, GROUP_BYTES // (4 * STRIP * PANEL)) if self.by_panel else self.region_panels
+
+    @property
+    def region_size(self) -> int:
+        """Numbers of 32 bits of a packed region."""
+        return self.region_panels * self.region_steps * 2 * TILE
+
     @property
     def sums_size(self) -> int:
         """Numbers of 32 bits of the scratch for sums: of one strip that is stored, or of all that are unfinished."""
-        if self.streams_b:
-            return STRIP * PANEL * self.strips * self.iterations
-        return STRIP * PANEL * (self.block if self.chunks > 1 else 1)
+        panels = self.group if self.streams_b and self.regions > 1 else 1
+        return STRIP * PANEL * panels * (self.block if self.chunks > 1 else 1)

@@ -15,7 +15,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, SharedFunction,
 from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
-from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct, fitting_unit
+from stablehlo_py.backends.cpu.kernels.matrix_unit import UnitProduct, fitting_unit
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
 from stablehlo_py.backends.cpu.kernels.shared_tile import shares_tiles
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
@@ -175,8 +175,8 @@ def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
     if b.tiled:
         product.room_b = Operand(b.pointer, 0, i32)
     elif product.streams_b:
-        product.room_b = builder.private.take(2 * product.chunk * TILE, i32)
-    product.sums = (builder.scratch if product.streams_b else builder.private).take(product.sums_size, i32)
+        product.room_b = builder.private.take(product.region_size, i32)
+    product.sums = builder.private.take(product.sums_size, i32)
     for side in sides:
         iterations = product.pack_iterations(side)
         cost = 0.5 * product.size_of(side) / iterations

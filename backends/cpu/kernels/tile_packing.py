@@ -11,7 +11,7 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
-from stablehlo_py.codegen.builder import I16, I32, I64, Function, Index, Value, VectorType
+from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.dialect.symint import IntLike
 
 READ = 16  # rows of B that are read at once: what fetches ahead for the L2 cache follows no more
@@ -94,17 +94,51 @@ class TilePacking:
             lambda at_block, depth: step(at, to, at_block, all_tiles, int(depth)),
         )
 
-    def step(self, outer: Sequence[Index], number: Index, panel: Index, valid: int, to: Value) -> None:
-        """Step `number` of all contracted axes, of one panel of B with `valid` columns."""
-        f, product, contraction, unit = self.f, self.product, self.product.contraction, self.unit
+    def region(
+        self, outer: Sequence[Index], steps: tuple[Index, Index], panels: tuple[Index, Index], to: Value
+    ) -> None:
+        """Of B, steps and panels from the first to the last: [panel][step], with the pitch of a whole region. Rows are
+        read along the panels."""
+        f, product, unit = self.f, self.product, self.unit
+        (low, high), (first, last) = steps, panels
+        pitch, whole, rest = 2 * product.region_steps * TILE, product.n // PANEL, product.n % PANEL
+
+        def step(number: Index) -> None:
+            start = f.gep(to, f.imul(f.isub(number, low), 2 * TILE), I32)
+
+            def rows(at: Value, depth: int) -> None:
+                groups = READ // unit.group if depth == unit.depth and not product.by_panel else SIDE
+
+                def run(number: Index) -> None:
+                    row = f.gep(at, f.imul(number, groups * unit.group * self.along), unit.scalar)
+                    end = f.gep(start, f.imul(number, groups * SIDE), I32)
+
+                    def panel(place: Index, valid: int) -> None:
+                        there = f.gep(row, f.imul(place, PANEL * self.across), unit.scalar)
+                        self._tiles(there, f.gep(end, f.imul(f.isub(place, first), pitch), I32), valid, depth, groups)
+
+                    f.loop(first, f.imin(last, whole), 1, lambda place: panel(place, PANEL))
+                    if rest:
+                        f.if_(f.cmp("sgt", f.index(last), f.const(whole)), lambda: panel(whole, rest))
+
+                f.loop(0, SIDE // groups, 1, run)
+
+            self.each_step(outer, number, rows)
+
+        f.loop(low, high, 1, step)
+
+    def each_step(self, outer: Sequence[Index], number: Index, body: Callable[[Value, int], None]) -> None:
+        """`body(where its first column begins, elements that are there)` for step `number` of all contracted axes of
+        B."""
+        f, product = self.f, self.product
         *others, block = unravel(f, number, [*(axis.size for axis in product.others), product.steps_of_inner])
-        at = contraction.b.at(f, outer, [axis.b for axis in product.outer], f.imul(panel, PANEL * self.across))
-        at = f.gep(at, offset(f, others, [int(axis.b) for axis in product.others]), unit.scalar)
+        at = product.contraction.b.at(f, outer, [axis.b for axis in product.outer])
+        at = f.gep(at, offset(f, others, [int(axis.b) for axis in product.others]), self.unit.scalar)
 
-        def tiles(where: Index, depth: IntLike) -> None:
-            self._tiles(f.gep(at, f.imul(where, unit.depth * self.along), unit.scalar), to, valid, int(depth))
+        def begin(where: Index, depth: IntLike) -> None:
+            body(f.gep(at, f.imul(where, self.unit.depth * self.along), self.unit.scalar), int(depth))
 
-        each_panel(f, block, product.inner.size, unit.depth, tiles)
+        each_panel(f, block, product.inner.size, self.unit.depth, begin)
 
     def _tiles(self, start: Value, end: Value, valid: int, depth: int, groups: int = SIDE) -> None:
         """So many groups of one step of `valid` rows or columns, of which step `depth` elements are there."""
@@ -151,22 +185,29 @@ class TilePacking:
 
     def _group(self, at: Value, group: int, depth: int, valid: int) -> list[Value]:
         """One group of every row or column, of 16 at a time."""
+        f, unit = self.f, self.unit
+        numbers = range(group * unit.group, (group + 1) * unit.group)
+        if unit.group == 4:
+            halves = range(0, valid, SIDE)
+            return [
+                _quads(f, [self._lanes(at, first, number, depth, min(SIDE, valid - first)) for number in numbers])
+                for first in halves
+            ]
+        a, b = (self._lanes(at, 0, number, depth, valid) for number in numbers)
+        return [_interleaved(f, a, b, first, SIDE) for first in range(0, a.type.lanes, SIDE)]
+
+    def _lanes(self, at: Value, first: int, number: int, depth: int, valid: int) -> Value:
+        """Element `number` of the contracted axis, of `valid` rows or columns from `first` on."""
         f, unit, across = self.f, self.unit, self.across
         lanes = -(-valid // SIDE) * SIDE
-        mask = None if valid == lanes else f.tail_mask(valid, lanes)
         type_ = VectorType(lanes, unit.scalar)
-        parts = []
-        for number in range(group * unit.group, (group + 1) * unit.group):
-            if number >= depth:
-                parts.append(f.const(0, type_))
-            elif across == 1:
-                parts.append(self._load(at, number * self.along, lanes, mask))
-            else:
-                places = f.const_lanes([min(lane, valid - 1) * across for lane in range(lanes)], I64)
-                parts.append(f.gather(type_, f.gep(at, number * self.along, unit.scalar), places))
-        if len(parts) == 4:
-            parts = [_interleaved(f, parts[i], parts[i + 1], 0, lanes) for i in (0, 2)]
-        return [_interleaved(f, parts[0], parts[1], first, SIDE) for first in range(0, lanes, SIDE)]
+        if number >= depth:
+            return f.const(0, type_)
+        start = number * self.along + first * across
+        if across == 1:
+            return self._load(at, start, lanes, None if valid == lanes else f.tail_mask(valid, lanes))
+        places = f.const_lanes([min(lane, valid - 1) * across for lane in range(lanes)], I64)
+        return f.gather(type_, f.gep(at, start, unit.scalar), places)
 
     def _load(self, at: Value, offset: int, lanes: int, mask: Value | None) -> Value:
         f, type_ = self.f, VectorType(lanes, self.unit.scalar)
@@ -176,7 +217,18 @@ class TilePacking:
 
 
 def _interleaved(f: Function, a: Value, b: Value, first: int, count: int) -> Value:
-    """So many lanes of two vectors in turn, each pair as one number of twice the bits."""
-    lanes, bits = a.type.lanes, a.type.element.bits
+    """So many lanes of two vectors of 16 bits in turn, each pair as one number."""
+    lanes = a.type.lanes
     both = f.shuffle(a, b, [lane // 2 + first + lanes * (lane % 2) for lane in range(2 * count)])
-    return f.bitcast(both, VectorType(count, {8: I16, 16: I32}[bits]))
+    return f.bitcast(both, VectorType(count, I32))
+
+
+def _quads(f: Function, rows: Sequence[Value]) -> Value:
+    """The lanes of four vectors of 16 bytes in turn, each four as one number: 4 x 4 numbers are transposed, then 4 x 4
+    bytes in each quarter. To interleave pairs, then pairs of pairs, takes three times as many shuffles."""
+    low, high = (f.shuffle(a, b, list(range(2 * SIDE))) for a, b in (rows[:2], rows[2:]))
+    numbers = f.bitcast(f.shuffle(low, high, list(range(4 * SIDE))), VectorType(SIDE, I32))
+    turned = f.shuffle(numbers, numbers, [4 * (lane % 4) + lane // 4 for lane in range(SIDE)])
+    bytes_ = f.bitcast(turned, VectorType(4 * SIDE, I8))
+    bytes_ = f.shuffle(bytes_, bytes_, [lane // 16 * 16 + 4 * (lane % 4) + lane % 16 // 4 for lane in range(4 * SIDE)])
+    return f.bitcast(bytes_, VectorType(SIDE, I32))

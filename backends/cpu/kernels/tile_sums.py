@@ -27,13 +27,12 @@ from stablehlo_py.dialect.symint import IntLike
 
 LOAD, STORE = "llvm.x86.tileloadd64", "llvm.x86.tilestored64"
 STREAM = "llvm.x86.tileloaddt164"  # loads a tile past the L1 cache
-GROUP_BYTES = 1 << 19  # of sums, a quarter of the L2 cache, in the panels that a chunk meets
 
 
 def emit_unit_product(f: Function, product: UnitProduct) -> None:
     """The body of the compute phase."""
     configure_tiles(f)
-    (_by_rows_of_b if product.streams_b else _by_panels)(f, product)
+    (_by_regions if product.streams_b else _by_panels)(f, product)
     f.target_effect("llvm.x86.tilerelease")
 
 
@@ -53,29 +52,32 @@ def _by_panels(f: Function, product: UnitProduct) -> None:
     f.loop(f.begin, f.end, 1, iteration)
 
 
-def _by_rows_of_b(f: Function, product: UnitProduct) -> None:
-    """Chunk by chunk: each meets a group of panels, so that rows of B are read in long runs. A chunk of a panel is
-    packed just before its products."""
+def _by_regions(f: Function, product: UnitProduct) -> None:
+    """Region by region of B, some panels and some chunks of steps: packed, and used while it is in the cache."""
     sizes, panels = [axis.size for axis in product.outer], product.panels
-    together = GROUP_BYTES // (4 * STRIP * PANEL * product.strips)
 
     def place(number: Index, low: Index, high: Index) -> None:
         digits = unravel(f, number, sizes)
-        before = f.imul(number, panels)
 
-        def group(start: Index) -> None:
-            def chunk(at_chunk: Index) -> None:
-                def panel(at: Index) -> None:
-                    def one(at: Index, valid: IntLike) -> None:
-                        _Panel(product, f, digits, 0, at, int(valid), f.iadd(before, at)).chunk(at_chunk)
+        def group(first: Index) -> None:
+            last = f.imin(f.iadd(first, product.group), high)
 
-                    each_panel(f, at, product.n, PANEL, one)
+            def steps(number: Index) -> None:
+                def panels(begin: Index) -> None:
+                    end = f.imin(f.iadd(begin, product.region_panels), last)
+                    region = _Region(product, f, digits, number, (begin, end), first)
+                    region.pack()
 
-                f.loop(start, f.imin(f.iadd(start, together), high), 1, panel)
+                    def panel(at: Index, valid: IntLike) -> None:
+                        f.loop(*region.chunks, 1, _Panel(product, f, digits, 0, at, int(valid), region).chunk)
 
-            f.loop(0, product.chunks, 1, chunk)
+                    f.loop(begin, end, 1, lambda at: each_panel(f, at, product.n, PANEL, panel))
 
-        f.loop(low, high, together, group)
+                f.loop(first, last, product.region_panels, panels)
+
+            f.loop(0, product.regions, 1, steps)
+
+        f.loop(low, high, product.group, group)
 
     def part(number: Index) -> None:
         first = f.imul(number, panels)
@@ -87,9 +89,44 @@ def _by_rows_of_b(f: Function, product: UnitProduct) -> None:
         f.loop(f.idiv(f.begin, panels), f.idiv(f.iadd(f.end, panels - 1), panels), 1, part)
 
 
+class _Region:
+    """Region `number` of the steps, of panels from the first to the last, at a place of the outer axes. Panels whose
+    sums are kept begin with `kept`."""
+
+    def __init__(
+        self,
+        product: UnitProduct,
+        f: Function,
+        outer: Sequence[Index],
+        number: Index,
+        panels: tuple[Index, Index],
+        kept: Index,
+    ) -> None:
+        self.product, self.f, self.outer, self.kept = product, f, outer, kept
+        self.first, self.last = panels
+        self.packing = TilePacking(f, product, "b")
+        begin = f.imul(number, product.region_chunks)
+        self.chunks = begin, f.imin(f.iadd(begin, product.region_chunks), product.chunks)
+        self.low = f.imul(begin, product.chunk)
+        assert product.room_b is not None
+        self.room = product.room_b.at(f)
+
+    def pack(self) -> None:
+        """Copy it to scratch."""
+        f, product = self.f, self.product
+        high = f.imin(f.iadd(self.low, product.region_steps), product.steps)
+        self.packing.region(self.outer, (self.low, high), (self.first, self.last), self.room)
+
+    def panel(self, panel: Index) -> Value:
+        """Where step 0 of a panel would be."""
+        f, product = self.f, self.product
+        place = f.isub(f.imul(f.isub(panel, self.first), product.region_steps), self.low)
+        return f.gep(self.room, f.imul(place, 2 * TILE), I32)
+
+
 class _Panel:
-    """A panel of `valid` columns against a block of rows, at a place of the outer axes; the `number`-th of all, where
-    sums of all are kept."""
+    """A panel of `valid` columns against a block of rows, at a place of the outer axes; one of a region, where B is
+    packed so."""
 
     def __init__(
         self,
@@ -99,9 +136,10 @@ class _Panel:
         block: Index,
         panel: Index,
         valid: int,
-        number: Index = 0,
+        region: _Region | None = None,
     ) -> None:
         self.product, self.f, self.outer, self.block, self.panel, self.valid = product, f, outer, block, panel, valid
+        self.region = region
         self.places = [affine_of(index, axis.size - 1) for index, axis in zip(outer, product.outer, strict=True)]
         start = f.imul(panel, PANEL)
         whole = product.n // PANEL * PANEL
@@ -111,13 +149,18 @@ class _Panel:
         self.first = f.imul(block, product.block)  # strip
         self.a = self._base("a", product.room_a, outer)
         self.streams_a = self._streams_a()
+        number = f.isub(panel, region.kept) if region and product.regions > 1 else 0
         assert product.sums is not None and product.room_b is not None
         self.sums = product.sums.at(f, [number], [product.strips * STRIP * PANEL])
+        if region:
+            self.b = region.panel(panel)
+        else:
+            self.b = f.gep(self._base("b", product.room_b, outer), f.imul(panel, 2 * product.steps * TILE), I32)
 
     def _streams_a(self) -> bool | Value:
         """Whether A is loaded past the L1 cache: a panel has that, and every line of A is in one row of one tile."""
         f, product = self.f, self.product
-        if product.streams_b or product.block == 1:
+        if product.block == 1:
             return False
         if product.room_a:
             return True
@@ -140,10 +183,7 @@ class _Panel:
         f, product = self.f, self.product
         low = f.imul(number, product.chunk)
         high = f.imin(f.iadd(low, product.chunk), product.steps)
-        b = self._packed(low, high) if product.streams_b else self._base("b", product.room_b, self.outer)
-        if not product.streams_b:
-            b = f.gep(b, f.imul(self.panel, 2 * product.steps * TILE), I32)
-        chunk = _Chunk(low, high, self._is(number, 0), self._is(number, product.chunks - 1), b)
+        chunk = _Chunk(low, high, self._is(number, 0), self._is(number, product.chunks - 1))
         whole, rest = divmod(product.m, STRIP)
         last = f.imin(f.iadd(self.first, product.block), whole)
         f.loop(self.first, last, 1, lambda strip: _Strip(self, strip, STRIP, whole - 1).emit(chunk))
@@ -167,19 +207,6 @@ class _Panel:
 
             f.if_(self._equal(self.block, product.blocks - 1), short)
 
-    def _packed(self, low: Index, high: Index) -> Value:
-        """These steps, packed now: where step 0 would be."""
-        f, product = self.f, self.product
-        assert product.room_b is not None
-        room, packing = product.room_b.at(f), TilePacking(f, product, "b")
-
-        def step(number: Index) -> None:
-            to = f.gep(room, f.imul(f.isub(number, low), 2 * TILE), I32)
-            packing.step(self.outer, number, self.panel, self.valid, to)
-
-        f.loop(low, high, 1, step)
-        return f.gep(room, f.imul(low, -2 * TILE), I32)
-
     def _is(self, number: Index, value: int) -> bool | Value:
         return number == value if isinstance(number, int) else self._equal(number, value)
 
@@ -196,13 +223,12 @@ class _Panel:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Steps from `low` to `high`; whether they are the first, and the last, of a sum; where step 0 of the panel is."""
+    """Steps from `low` to `high`; whether they are the first, and the last, of a sum."""
 
     low: Index
     high: Index
     is_first: bool | Value
     is_last: bool | Value
-    b: Value
 
 
 def _when(
@@ -251,7 +277,7 @@ class _Strip:
 
     def _sums(self) -> Value:
         """Where they are kept."""
-        if self.product.chunks == 1 and not self.product.streams_b:
+        if self.product.chunks == 1:
             return self.panel.sums
         number = self.f.isub(self.number, self.panel.first)
         return self.f.gep(self.panel.sums, self.f.imul(number, STRIP * PANEL), self.product.accumulator)
@@ -301,8 +327,8 @@ class _Strip:
         unit, contraction, panel = product.unit, product.contraction, self.panel
         # Each strip of the block has its share of the next panel, and of the epilogue of the one before.
         number = f.isub(self.number, panel.first)
-        ahead = f.gep(chunk.b, f.iadd(2 * product.steps * TILE, f.imul(number, panel.share * SIDE)), I32)
-        step = partial(self._step, chunk, ahead, self._lines(chunk))
+        ahead = f.gep(panel.b, f.iadd(2 * product.steps * TILE, f.imul(number, panel.share * SIDE)), I32)
+        step = partial(self._step, ahead, self._lines(chunk))
         if product.room_a:
             packed = f.gep(panel.a, f.imul(self.row, product.steps * TILE // SIDE), I32)
 
@@ -343,7 +369,6 @@ class _Strip:
 
     def _step(
         self,
-        chunk: _Chunk,
         ahead: Value,
         lines: Callable[[Index], None],
         a: Value,
@@ -356,9 +381,9 @@ class _Strip:
         f, panel = self.f, self.panel
         multiply = partial(f.target_effect, self.product.unit.instruction)
         product = self.product
-        load_b = STREAM if product.block == 1 and not product.streams_b else LOAD
-        b = f.gep(chunk.b, f.imul(step, 2 * TILE), I32)
-        for line in range(0 if product.streams_b else panel.share):
+        load_b = STREAM if product.block == 1 else LOAD
+        b = f.gep(panel.b, f.imul(step, 2 * TILE), I32)
+        for line in range(0 if panel.region else panel.share):
             f.prefetch(ahead, f.iadd(f.imul(step, 2 * TILE), line * SIDE), I32, locality=2)
         for r in range(self.row_tiles):
             tile = self._tile(4 + r), f.gep(a, r * second, scalar_a), f.const(stride)

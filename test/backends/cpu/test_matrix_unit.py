@@ -46,7 +46,7 @@ def check(case: Dot, target: CpuTarget) -> np.ndarray:
     arrays = case.arrays()
     text, expected = case.text(arrays), case.expected(*arrays)
     compiled = compile_kernel(text, target)
-    assert any("pack_" in phase.symbol for phase in compiled.kernel.phases)
+    assert compiled.kernel.uses_tiles or target is not AMX
     (result,), (in_pieces,) = compiled.run(arrays), compiled.run(arrays, 3)
     assert result.tobytes() == in_pieces.tobytes()
     if case.result == "i32":
@@ -94,6 +94,12 @@ def test_unsigned_bytes(dtypes: tuple[type, type], target: CpuTarget) -> None:
         floats("few rows", (9, 1000), (1000, 70), result="bf16"),
         floats("few rows, several groups", (7, 75), (75, 4200)),
         floats("120 rows", (120, 620), (620, 1100), result="bf16"),
+        floats("regions of some steps", (36, 1700), (1700, 300)),
+        floats("regions of some panels", (64, 768), (768, 330), result="bf16"),
+        floats("regions, batched", (3, 40, 800), (3, 800, 330), ((2,), (1,)), ((0,), (0,)), result="bf16"),
+        floats("regions, two contracted", (40, 3, 620), (620, 3, 290), ((1, 2), (1, 0))),
+        floats("one B for several products", (20, 5, 64), (64, 300), ((2,), (0,))),
+        Dot("regions of bytes", (70, 1800), (1800, 600)),
         floats("few rows, one step", (40, 20), (20, 2100), result="bf16"),
         floats("few rows, batched", (3, 16, 100), (3, 100, 530), ((2,), (1,)), ((0,), (0,)), result="bf16"),
         floats("few rows, two contracted", (33, 3, 70), (70, 3, 90), ((1, 2), (1, 0))),
