@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.symint import is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import has_one_use
@@ -154,7 +154,7 @@ def dot_repeated(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         if found is None:
             continue
         source, counts = rewriter.reshape(found[0], found[1]), found[2]
-        x_sizes: list[int] = []
+        x_sizes: list[IntLike] = []
         places = []  # of the dimensions of x
         rows = dict[int, int]()  # batch dimension -> place of the rows that come of it
         for dimension, size in enumerate(shape(x)):
@@ -166,9 +166,9 @@ def dot_repeated(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         moved = DotNumbers(**{name: list(each) for name, each in vars(numbers).items()})
         for side in moved.side(1 - which):
             side[:] = [places[dimension] for dimension in side]
-        operands = [rewriter.reshape(x, x_sizes)] * 2
-        operands[which] = source
-        made = make_dot(rewriter, op, *operands, moved)
+        row = rewriter.reshape(x, x_sizes)
+        lhs, rhs = (row, source) if which else (source, row)
+        made = make_dot(rewriter, op, lhs, rhs, moved)
         first = len(batch) + (len(numbers.free(0, source.type.rank)) if which == 0 else 0)
         free = moved.free(1 - which, len(x_sizes))
         order = []
@@ -179,7 +179,7 @@ def dot_repeated(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return None
 
 
-def _repeated(y: ir.Value, batch: Sequence[int]) -> tuple[ir.Value, list[int], list[int]] | None:
+def _repeated(y: ir.Value, batch: Sequence[int]) -> tuple[ir.Value, list[IntLike], list[IntLike]] | None:
     """What is repeated along batch dimensions alone, each element several times in a row: the value, the sizes of y
     without repetitions, and how often it is repeated along each batch dimension. None for other values."""
     inner = defining(y, "hlo.reshape")
@@ -187,22 +187,24 @@ def _repeated(y: ir.Value, batch: Sequence[int]) -> tuple[ir.Value, list[int], l
     if broadcast is None or not is_known(*shape(y)):
         return None
     source, mapped, full = broadcast.operands[0], i64s(broadcast, "dimensions"), shape(broadcast.result)
-    sizes, counts, dimension = [], [], 0
+    sizes, counts, dimension = list[IntLike](), list[IntLike](), 0
     for size in shape(y):
-        kept, repeats = 1, 1
+        kept: IntLike = 1
+        repeats: IntLike = 1
         while dimension < len(full) and (kept * repeats < size or full[dimension] == 1):
-            if dimension in mapped and repeats > 1 and full[dimension] > 1:
+            if dimension not in mapped:
+                repeats *= full[dimension]
+            elif repeats == 1 or full[dimension] == 1:
+                kept *= full[dimension]
+            else:
                 return None  # repeated as a whole, not each element
-            kept, repeats = (
-                (kept * full[dimension], repeats) if dimension in mapped else (kept, repeats * full[dimension])
-            )
             dimension += 1
         if kept * repeats != size:
             return None
         sizes.append(kept)
         counts.append(repeats)
     others = (count for place, count in enumerate(counts) if place not in batch)
-    if list(mapped) != sorted(mapped) or any(count != 1 for count in others) or max(counts) == 1:
+    if list(mapped) != sorted(mapped) or any(count != 1 for count in others) or max(counts, default=1) == 1:
         return None
     return source, sizes, [counts[place] for place in batch]
 
