@@ -389,6 +389,20 @@ MOVE = [
     case("pad-nothing", "0xf32", lambda x: pad(x, scalar(2), [1], [2], [0])),
     case("pad-negative", "5x4xf32", lambda x: pad(x, scalar(0), [-2, 1], [3, -1], [0, 0])),
     case("pad-splat", "f32", lambda x: pad(b.broadcast(x, [5], []), x, [1], [2], [0])),
+    case(
+        "interleaved",
+        "3x4xf32 3x4xf32",
+        lambda x, y: add(pad(x, scalar(0), [0, 1], [0, 0], [0, 1]), pad(y, scalar(0), [0, 0], [0, 1], [0, 1])),
+    ),
+    case(
+        "interleaved",
+        "3x4xi1 3x4xi1",
+        lambda x, y: b.like(
+            "or",
+            pad(x, b.splat(False, typed("i1")), [0, 0], [1, 0], [1, 0]),
+            pad(y, b.splat(False, typed("i1")), [1, 0], [0, 0], [1, 0]),
+        ),
+    ),
     case("reverse-twice", "3x4xf32", lambda x: rev(rev(x, 0, 1), 1)),
     case("reverse-nothing", "3x1xf32", lambda x: rev(x, 0, 1)),
 ]
@@ -540,6 +554,10 @@ UNCHANGED = [
             index_vector_dim=1,
             slice_sizes=[1],
         ),
+    ),
+    (
+        "4xf32",
+        lambda x: add(pad(x, scalar(0), [0], [1], [1]), pad(b.like("sine", x), scalar(1), [1], [0], [1])),
     ),
     ("5x6xf32", lambda x: scatter(x, constant([5, 1], "i32"), b.splat(1.0, typed("2x3xf32")), BOX, add)),
 ]
