@@ -163,17 +163,15 @@ def dot_repeated(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             if repeats > 1:
                 rows[batch.index(dimension)] = len(x_sizes) + 1
             x_sizes += [size // repeats, repeats] if repeats > 1 else [size]
-        moved = DotNumbers(**{name: list(each) for name, each in vars(numbers).items()})
-        for side in moved.side(1 - which):
-            side[:] = [places[dimension] for dimension in side]
-        row = rewriter.reshape(x, x_sizes)
-        lhs, rhs = (row, source) if which else (source, row)
-        made = make_dot(rewriter, op, lhs, rhs, moved)
-        first = len(batch) + (len(numbers.free(0, source.type.rank)) if which == 0 else 0)
-        free = moved.free(1 - which, len(x_sizes))
+        x_batch, x_contract = ([places[dimension] for dimension in side] for side in numbers.side(1 - which))
+        y_batch, y_contract = numbers.side(which)
+        # In this order rows come before columns; x has no others, so that reshapes do.
+        moved = DotNumbers(x_batch, y_batch, x_contract, y_contract)
+        made = make_dot(rewriter, op, rewriter.reshape(x, x_sizes), source, moved)
+        free = moved.free(0, len(x_sizes))
         order = []
         for number in range(len(batch)):
-            order += [number] + ([first + free.index(rows[number])] if number in rows else [])
+            order += [number] + ([len(batch) + free.index(rows[number])] if number in rows else [])
         order += [place for place in range(made.type.rank) if place not in order]
         return rewriter.reshape(rewriter.transpose(made, order), shape(op.result))
     return None
