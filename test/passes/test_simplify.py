@@ -86,20 +86,18 @@ def dynamic_slice(x: ir.Value, sizes: list[int], *starts: ir.Value) -> ir.Value:
     return b.value("dynamic_slice", b.tensor(sizes, x.type.element_type), x, *starts, sizes=sizes)
 
 
-def scatter(
-    x: ir.Value, indices: ir.Value, updates: ir.Value, numbers: str, body: Callable, *, whole: bool = False
-) -> ir.Value:
+def scatter(x: ir.Value, indices: ir.Value, updates: ir.Value, numbers: str, body: Callable, *marks: str) -> ir.Value:
     attributes = {"scatter_dimension_numbers": ir.Attribute.parse(f"#stablehlo.scatter<{numbers}>")}
-    if whole:
-        attributes[WHOLE_WINDOWS] = ir.UnitAttr.get()
+    attributes |= {mark: ir.UnitAttr.get() for mark in marks}
     made = b.op("stablehlo.scatter", [x.type], [x, indices, updates], attributes, regions=1)
-    scalars = [b.tensor([], x.type.element_type)] * 2
-    block = made.regions[0].blocks.append(*scalars, arg_locs=[ir.Location.unknown()] * 2)
+    scalar = b.tensor([], x.type.element_type)
+    block = made.regions[0].blocks.append(scalar, scalar, arg_locs=[ir.Location.unknown()] * 2)
     with ir.InsertionPoint(block):
         b.op("stablehlo.return", [], [body(*block.arguments)])
     return made.result
 
 
+ROW = "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
 BOX = "update_window_dims = [0, 1], scatter_dims_to_operand_dims = [1, 0]"
 
 
@@ -439,22 +437,17 @@ INDEX = [
     case(
         "scatter-one",
         "5x6xf32 2xi32 2x3xf32",  # a window counts as a whole or not at all
-        lambda x, i, u: scatter(x, b.like("remainder", i, like(i, 6)), u, BOX, mul, whole=True),
+        lambda x, i, u: scatter(x, b.like("remainder", i, like(i, 6)), u, BOX, mul, WHOLE_WINDOWS),
+    ),
+    case(  # the old element is not read; others are kept where the index is out of bounds
+        "scatter-one",
+        "5x6xf32 1x1xi8 1x6xf32",
+        lambda x, i, u: scatter(x, b.like("remainder", i, like(i, 7)), u, ROW, lambda old, new: new),
     ),
     case(
         "scatter-one",
-        "5x6xf32 1x1xi8 1x6xf32",  # the old element is not read; others are kept where the index is out of bounds
-        lambda x, i, u: scatter(
-            x,
-            b.like("remainder", i, like(i, 7)),
-            u,
-            "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
-            "index_vector_dim = 1",
-            lambda old, new: new,
-        ),
-    ),
-    case(
-        "scatter-one", "5x6xf32 2xui8 5x6xf32", lambda x, i, u: scatter(x, i, u, BOX, lambda old, new: new, whole=True)
+        "5x6xf32 2xui8 5x6xf32",
+        lambda x, i, u: scatter(x, i, u, BOX, lambda old, new: new, WHOLE_WINDOWS),
     ),
     case(
         "gather-one",
@@ -555,10 +548,7 @@ UNCHANGED = [
             slice_sizes=[1],
         ),
     ),
-    (
-        "4xf32",
-        lambda x: add(pad(x, scalar(0), [0], [1], [1]), pad(b.like("sine", x), scalar(1), [1], [0], [1])),
-    ),
+    ("4xf32", lambda x: add(pad(x, scalar(0), [0], [1], [1]), pad(x, scalar(1), [1], [0], [1]))),
     ("5x6xf32", lambda x: scatter(x, constant([5, 1], "i32"), b.splat(1.0, typed("2x3xf32")), BOX, add)),
 ]
 
