@@ -165,10 +165,11 @@ def interleaved(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     edges = [[list(symints(pad, name)) for name in ("low", "high", "interior")] for pad in found]
     if edges not in ([early, late], [late, early]):
         return None
-    parts = []
-    for x, c in (pad.operands for pad in (found if edges[0] == early else found[::-1])):
+    found, parts = found if edges[0] == early else found[::-1], []
+    for pad, other in zip(found, found[::-1], strict=True):
+        x, zero = pad.operands[0], other.operands[1]
         sizes = shape(x)
-        same = rewriter.like(op.name.removeprefix("hlo."), x, rewriter.broadcast(c, sizes, []))  # -0 + 0 is +0
+        same = rewriter.like(op.name.removeprefix("hlo."), x, rewriter.broadcast(zero, sizes, []))  # -0 + 0 is +0
         parts.append(rewriter.reshape(same, [*sizes[: at + 1], 1, *sizes[at + 1 :]]))
     return rewriter.reshape(rewriter.concatenate(parts, at + 1), shape(op.result))
 

@@ -394,6 +394,11 @@ MOVE = [
     ),
     case(
         "interleaved",
+        "3x4xf32 3x4xf32",
+        lambda x, y: add(pad(x, scalar(-0.0), [1, 0], [0, 0], [1, 0]), pad(y, scalar(0), [0, 0], [1, 0], [1, 0])),
+    ),
+    case(
+        "interleaved",
         "3x4xi1 3x4xi1",
         lambda x, y: b.like(
             "or",
