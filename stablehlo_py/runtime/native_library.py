@@ -126,7 +126,7 @@ class NativeLibrary:
         *,
         threads: int = 1,
     ) -> None:
-        self._pool: tuple[int, np.ndarray] | None = None
+        self._pool: tuple[int, int, np.ndarray] | None = None  # the function, its context, which is memory
         self._free: list[np.ndarray] = []  # workspaces
         file = Path(path).resolve()
         self._library = ctypes.CDLL(str(file))
@@ -147,8 +147,8 @@ class NativeLibrary:
         self._constants = self._found_constants(constants) if model.constant_count else None
         if threads > 1 and model.threads_start:
             block = _aligned(_THREADS_BYTES)
-            _START(model.threads_start)(block.ctypes.data, threads)
-            self._pool = (model.parallel_for, block)
+            self._pool = (model.parallel_for, block.ctypes.data, block)
+            _START(model.threads_start)(self._pool[1], threads)
 
     def _fail(self, kind: str, reason: str, remedy: str = "") -> NoReturn:
         """Raise the error of a kind: "load", "argument" or "call"."""
@@ -205,7 +205,7 @@ class NativeLibrary:
         if table is not None:
             call.sizes = ctypes.addressof(table)
         if self._pool is not None:
-            call.parallel_for, call.parallel_context = self._pool[0], self._pool[1].ctypes.data
+            call.parallel_for, call.parallel_context = self._pool[:2]
         status = self._entry(ctypes.addressof(call))
         if status:
             said = _STATUS[status] if status < len(_STATUS) else f"status {status}"
@@ -258,7 +258,7 @@ class NativeLibrary:
     def __del__(self) -> None:
         pool = self.__dict__.get("_pool")
         if pool is not None:
-            _STOP(self._model.threads_stop)(pool[1].ctypes.data)
+            _STOP(self._model.threads_stop)(pool[1])
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}, {len(self.inputs)} -> {len(self.outputs)}, {self.target}>"

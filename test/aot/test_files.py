@@ -70,6 +70,19 @@ def test_a_library_is_called_from_many_threads(tmp_path: Path) -> None:
 
 
 @needs_linker
+def test_threads_end_with_the_process(tmp_path: Path) -> None:
+    """Also where Python can import nothing any more."""
+    path = shared("mlp", tmp_path, threads="own")
+    program = (
+        "import types, stablehlo_py as shlo\n"
+        "circle = types.SimpleNamespace()\n"
+        f"circle.library, circle.circle = shlo.load_library({str(path)!r}, threads=2), circle\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+@needs_linker
 def test_a_library_loads_without_a_compiler(tmp_path: Path) -> None:
     """With NumPy alone, by this package or by the module that comes along."""
     path = shared("mlp", tmp_path, bindings=("python",))
