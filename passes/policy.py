@@ -146,9 +146,9 @@ class FusionPolicy:
     """Which fusions there are and what each may hold.
 
     Attributes:
-        kinds: of "attention", "scores", "loop", "row", "column", "in_place_update" and "scatter" those that ops are
-            fused into (docs/architecture.md, Fusions). A reduction or an update for whose kind there is no place is a
-            fusion by itself, of the op's name.
+        kinds: of "attention", "scores", "loop", "row", "column" and "in_place_update" those that ops are fused into
+            (docs/architecture.md, Fusions). A reduction or an update for whose kind there is no place is a fusion by
+            itself, of the op's name.
         names: what the backend calls a kind, where it is not the name here.
         apart: by kind, ops that its fusions neither take in nor look behind.
         transposing: kinds that take in transposes which move the minor dimension.

@@ -43,7 +43,7 @@ def _in_registers(op: ir.Operation) -> bool:
 
 
 FUSION = FusionPolicy(
-    kinds=frozenset(("attention", "scores", "loop", "row", "column", "in_place_update", "scatter")),
+    kinds=frozenset(("attention", "scores", "loop", "row", "column", "in_place_update")),
     # A tile of a product is a block of several rows: what moves elements would be read across them.
     apart={"dot": frozenset(("concatenate", "gather"))},
     transposing=frozenset(("loop",)),  # the other kinds run vectors along rows

@@ -193,8 +193,7 @@ class ProducerFusion:
         """Can the cluster compute `node` itself, instead of reading it?"""
         if node.role == CONSTANT:
             return self._admit_constant(cluster, node)
-        fuses = cluster.kind in _FUSING or (cluster.kind == "scatter" and "scatter" in self.policy.kinds)
-        if not fuses or len(cluster.members) >= self.policy.body_ops:
+        if cluster.kind not in _FUSING or len(cluster.members) >= self.policy.body_ops:
             return None
         trip_count: IntLike = 0
         index_map: IndexMap = None
@@ -245,8 +244,6 @@ class ProducerFusion:
             if node.results[0] == target or node.results[0] in indices:
                 return (1, None) if node.results[0] != target and node.free else None
             return node.elements, Identity(node.elements)
-        if user.name == "scatter":  # each of the indices and updates once, as they come
-            return (node.elements, elsewhere) if node.results[0] not in user.operands[: len(user.results)] else None
         if user.role == REDUCE:
             if node.results[0] != user.operands[0]:
                 return None
@@ -280,8 +277,6 @@ class ProducerFusion:
             return None
         if cluster.kind == "in_place_update" and self._reads(cluster.hero, node) == inplace.ELSEWHERE:
             return None  # the operand is overwritten while it would be read
-        if cluster.kind == "scatter" and not self._is_little(cluster, node):
-            return None
         if cluster.kind in ("attention", "scores") and node.index in self.clusters.masks:
             return plan
         split = self.row_of[node.index]
@@ -292,14 +287,6 @@ class ProducerFusion:
         if node.name == "convert" and not split:
             return plan
         return None
-
-    def _is_little(self, cluster: Cluster, node: Node) -> bool:
-        """Is a node, with what a scatter computes already, less work for one number than a store and a load? And no
-        part of what is overwritten?"""
-        flops = node.flops + sum(self.graph.nodes[member].flops for member in cluster.members)
-        simple = node.in_order or node.free or node.name == "broadcast"
-        few = simple and not node.expensive and flops <= self.costs.duplicate_flops
-        return few and self._reads(cluster.hero, node) == inplace.NOT
 
     def _reads(self, hero: int, node: Node) -> int:
         """How loops compute a node from the tensor that an update overwrites (passes/buffers/inplace.py)."""

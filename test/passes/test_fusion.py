@@ -68,22 +68,6 @@ class Text:
         """A matrix product."""
         return self.op("dot", shape, lhs, rhs, attributes=DOT[1:-1])
 
-    def scatter(self, x: str, indices: str, updates: str) -> str:
-        """Rows added to those of a matrix."""
-        value, of = f"v{len(self.lines)}", self.types[x]
-        numbers = "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]"
-        types = f"{of}, {self.types[indices]}, {self.types[updates]}"
-        self.lines.append(
-            f"""  %{value} = "stablehlo.scatter"(%{x}, %{indices}, %{updates}) <{{
-    scatter_dimension_numbers = #stablehlo.scatter<{numbers}, index_vector_dim = 1>}}> ({{
-  ^bb0(%old: tensor<f32>, %new: tensor<f32>):
-    %sum = "hlo.add"(%old, %new) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    stablehlo.return %sum : tensor<f32>
-  }}) : ({types}) -> {of}"""
-        )
-        self.types[value] = of
-        return value
-
     def module(self, *results: str) -> ir.Module:
         """The fused module. Its text is checked by MLIR's verifier before and after."""
         listed = ", ".join(f"%{name}: {self.types[name]}" for name in self.arguments)
@@ -388,26 +372,6 @@ def test_what_an_update_overwrites_is_read_in_its_fusion_only_in_order(between: 
     module = fused(text.module(text.op("dynamic_update_slice", "64x64xf32", "x", made, "i", zero)))
     expected = ["in_place_update"] if between == "tanh" else ["loop", "in_place_update"]
     assert kinds(module) == expected
-
-
-@pytest.mark.parametrize(
-    ("work", "expected"), [("negate", ["scatter"]), ("tanh", ["loop", "scatter"]), ("reads", ["loop", "scatter"])]
-)
-def test_a_scatter_computes_little_of_its_indices_and_updates(
-    work: str, expected: list[str], mlir_context: ir.Context
-) -> None:
-    text = Text(x="64x64xf32", i="9x1xi32", u="9x64xf32")
-    indices = text.like("abs", "i")
-    rows = text.op(
-        "slice",
-        "9x64xf32",
-        "x",
-        attributes="start = array<i64: 3, 0>, limit = array<i64: 12, 64>, strides = array<i64: 1, 1>",
-    )
-    updates = text.like("add", "u", rows) if work == "reads" else text.like(work, "u")
-    module = fused(text.module(text.scatter("x", indices, updates)))
-    assert kinds(module) == expected
-    assert bodies(module)[-1]["abs"] == 1
 
 
 def test_barriers_end_here(mlir_context: ir.Context) -> None:

@@ -4,7 +4,7 @@ threads.
 Spec: section scatter. For every scatter index the window's in-bounds part is a box (or, where windows count as a whole,
 dialect/scatter_windows.py, all of it or nothing); its innermost dimension is
 vectorized where it is contiguous in operands and updates, and split over threads where no index moves along it (an
-embedding's gradient). Indices and updates are read, or computed where they are used.
+embedding's gradient).
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
-from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import lane_index
 from stablehlo_py.codegen.region import combiner
-from stablehlo_py.codegen.types import Known, Lanes, element
+from stablehlo_py.codegen.types import Known, element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, size_hint
@@ -57,24 +55,13 @@ def _emit_updates(
     lanes = target.lanes(bits) if contiguous else 1
     split = contiguous and last not in layout.index_of
     blocks = -(-layout.window(last) // (4 * lanes)) if split else 1
-    indices, updates = op.operands[count], list(op.operands)[count + 1 :]
-    scalars, vectors = (Elemental(f, fusion, target, width) for width in (1, lanes))
+    indices_pointer, indices_element = operand(f, fusion, op.operands[count]), element(op.operands[count])
     combine = combiner(f, op)
     whole = WHOLE_WINDOWS in op.attributes
 
     def index(at: list[Index]) -> Index:
-        loaded: Known
-        if indices in fusion.inputs:
-            loaded = types.load(f, element(indices), operand(f, fusion, indices), offset(f, at, index_strides))
-        else:
-            loaded = scalars.at(indices, at)
-        return as_index(f, element(indices), loaded)
-
-    def read(value: ir.Value, at: list[Index], mask: Value | None) -> Lanes:
-        if value in fusion.inputs:
-            return types.load(f, element(value), operand(f, fusion, value), offset(f, at, update_strides), lanes, mask)
-        along = [lane_index(at[-1], layout.updates[-1], lanes)] if contiguous else at[-1:]
-        return vectors.at(value, [*at[:-1], *along], mask)
+        loaded: Known = types.load(f, indices_element, indices_pointer, offset(f, at, index_strides))
+        return as_index(f, indices_element, loaded)
 
     def one(place: list[Index]) -> None:
         starts = layout.starts(place, index)
@@ -90,24 +77,20 @@ def _emit_updates(
                 low = f.imax(0, f.isub(0, starts[dimension]))
                 high = f.imin(high, f.isub(layout.operand[dimension], starts[dimension]))
             bounds.append((low, high))
+        update_base = offset(f, place, [update_strides[dimension] for dimension in layout.update_scatter_dims])
         if split:
             bounds[last] = (f.imul(f.begin, 4 * lanes), f.imin(f.imul(f.end, 4 * lanes), layout.window(last)))
         outer = bounds[:-1] if contiguous else bounds
 
         def row(window: list[Index]) -> None:
-            to, source = offset(f, starts, operand_strides), dict(zip(layout.update_scatter_dims, place, strict=True))
+            to, source = offset(f, starts, operand_strides), update_base
             for dimension, index in enumerate(window):
                 to = f.iadd(to, f.imul(index, operand_strides[dimension]))
                 if dimension in layout.window_of:
-                    source[layout.window_of[dimension]] = index
+                    source = f.iadd(source, f.imul(index, update_strides[layout.window_of[dimension]]))
             if contiguous:
                 low, high = bounds[last]
-                f.loop(
-                    low,
-                    high,
-                    lanes,
-                    lambda i: element_at(f.iadd(to, i), {**source, len(layout.updates) - 1: i}, f.isub(high, i)),
-                )
+                f.loop(low, high, lanes, lambda i: element_at(f.iadd(to, i), f.iadd(source, i), f.isub(high, i)))
             else:
                 element_at(to, source, None)
 
@@ -116,10 +99,13 @@ def _emit_updates(
         else:
             nest(f, outer, row)
 
-    def element_at(to: Index, at: dict[int, Index], remaining: Index | None) -> None:
+    def element_at(to: Index, source: Index, remaining: Index | None) -> None:
         mask = f.tail_mask(remaining, lanes) if remaining is not None and lanes > 1 else None
         old = [types.load(f, element(op.operands[n]), f.parameters[f"out{n}"], to, lanes, mask) for n in range(count)]
-        new = [read(value, [at[dimension] for dimension in range(len(layout.updates))], mask) for value in updates]
+        new = [
+            types.load(f, element(op.operands[n]), operand(f, fusion, op.operands[count + 1 + n]), source, lanes, mask)
+            for n in range(count)
+        ]
         for n, value in enumerate(combine([*old, *new])):
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
