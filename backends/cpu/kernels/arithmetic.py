@@ -74,6 +74,8 @@ class Arithmetic:
 
     def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
         """a * b + c (a and b or c for booleans); of floats rounded once where the target has an instruction for it."""
+        if self.complex:
+            return f.fadd(f.fmul(a, b), c)
         if self.accumulator.is_float:
             return f.intrinsic("fmuladd", a, b, c)
         if self.boolean:

@@ -131,24 +131,6 @@ def test_element_types(dtype: str, transposed: bool, target: CpuTarget) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_complex_products_round_once_and_cancel(target: CpuTarget) -> None:
-    """The parts of a sum are products of parts, each added with one rounding; a z with equal parts has a square without
-    a real part, and a conjugated one without an imaginary part."""
-    a = np.float32(1 + 2.0**-12)
-    left = np.array([[-a * a, a]], np.complex64)
-    right = np.array([[1], [a]], np.complex64)
-    rest = np.float64(a) * np.float64(a) - np.float64(a * a)
-    check([left, right], lambda x, y: dot(x, y, ([1], [0])), np.array([[rest]]), target, 0.0)
-    z = random(5, 40)
-    equal = np.ascontiguousarray(z + 1j * z).astype(np.complex64)
-    (square,) = run_kernel(fusion_text("dot", [equal], lambda x: dot(x, x, ([1], [1]))), [equal], target)
-    assert (np.diag(square).real == 0).all()
-    z = random(5, 40, dtype="c8")
-    body = fusion_text("dot", [z, z.conj()], lambda x, y: dot(x, y, ([1], [1])))
-    assert (np.diag(run_kernel(body, [z, z.conj()], target)[0]).imag == 0).all()
-
-
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("m", [1, 5, 70])
 def test_narrow_floats_accumulate_in_f32(dtype: object, m: int, target: CpuTarget) -> None:
