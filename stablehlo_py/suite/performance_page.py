@@ -1,5 +1,5 @@
-"""What docs/performance.md says about measurements of all suites: by class what bounds them and how they stand next to
-their peers, what a second thread brings, how long they compile, what memory they take, and what is behind."""
+"""The page of all suites (`shlo-bench --suite all --write FILE`): by class what bounds programs and how they stand next
+to their peers, what a second thread brings, how long they compile, what memory they take, and what is behind."""
 
 from __future__ import annotations
 
