@@ -6,6 +6,7 @@ import signal
 import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 
 if TYPE_CHECKING:
     from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
+
+TESTS = str(Path(__file__).parent)
 
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: tests of Ctrl-C
 # need what a terminal gives.
@@ -38,14 +41,20 @@ def real_device(request: pytest.FixtureRequest) -> OpenClDevice:
         pytest.skip(error.reason)
 
 
+@pytest.fixture(scope="session")
+def _generators() -> list[np.random.Generator]:
+    """The random generators that modules of tests and their helpers keep."""
+    ours = (vars(m) for m in list(sys.modules.values()) if str(getattr(m, "__file__", "")).startswith(TESTS))
+    return [value for module in ours for value in module.values() if isinstance(value, np.random.Generator)]
+
+
 @pytest.fixture(autouse=True)
-def _numbers_of_its_own(request: pytest.FixtureRequest) -> None:
-    """The numbers that a test draws from its module's `RNG` follow from its name: not from the tests that ran before
-    it, which differ from run to run where several processes share them out."""
-    generator = getattr(request.module, "RNG", None)
-    if isinstance(generator, np.random.Generator):
-        seed = zlib.crc32(request.node.name.encode())
-        generator.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+def _numbers_of_its_own(request: pytest.FixtureRequest, _generators: list[np.random.Generator]) -> None:
+    """The numbers that a test draws follow from its name: not from the tests that ran before it, which differ from run
+    to run where several processes share them out."""
+    state = np.random.default_rng(zlib.crc32(request.node.name.encode())).bit_generator.state
+    for generator in _generators:
+        generator.bit_generator.state = state
 
 
 @pytest.fixture(autouse=True, scope="module")
