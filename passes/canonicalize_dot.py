@@ -10,21 +10,25 @@
   the result.
 - Where the transposed result has the right operand's rows before the left's, the operands change places: long rows are
   stored whole.
+- Where the operand of a product with one row is repeated over a batch dimension, as the keys and values of grouped
+  heads are, the repetitions are rows: it is read once, and never stored as often.
 - Adjacent contracting dimensions are merged; contracting over nothing, or over size 1, is a multiply of broadcasts;
   over no elements, zero.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import has_one_use
 from stablehlo_py.passes.shape_rules.through import reshaped_operands, transposed_operands
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet, defining
 
 DOT = RuleSet("canonicalize-dot")
 
@@ -134,6 +138,73 @@ DOT.rule(
     needs="hlo.reshape",
     where="free dimensions are split or merged, or batch dimensions of both operands alike",
 )(reshaped_operands)
+
+
+@DOT.rule(
+    "hlo.dot", needs=("hlo.broadcast", "hlo.reshape"), where="y is repeated along a batch dimension, x has one row"
+)
+def dot_repeated(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "dot(x, repeat(y)) over batches (b, r) -> dot(x, y) over batches b, for rows r of x"
+    numbers = DotNumbers.of(op)
+    for which in (0, 1):
+        x, batch = op.operands[1 - which], numbers.side(1 - which)[0]
+        if math.prod(shape(x)[dimension] for dimension in numbers.free(1 - which, x.type.rank)) != 1:
+            continue
+        found = _repeated(op.operands[which], numbers.side(which)[0])
+        if found is None:
+            continue
+        source, counts = rewriter.reshape(found[0], found[1]), found[2]
+        x_sizes: list[IntLike] = []
+        places = []  # of the dimensions of x
+        rows = dict[int, int]()  # batch dimension -> place of the rows that come of it
+        for dimension, size in enumerate(shape(x)):
+            places.append(len(x_sizes))
+            repeats = counts[batch.index(dimension)] if dimension in batch else 1
+            if repeats > 1:
+                rows[batch.index(dimension)] = len(x_sizes) + 1
+            x_sizes += [size // repeats, repeats] if repeats > 1 else [size]
+        x_batch, x_contract = ([places[dimension] for dimension in side] for side in numbers.side(1 - which))
+        y_batch, y_contract = numbers.side(which)
+        # In this order rows come before columns; x has no others, so that reshapes do.
+        moved = DotNumbers(x_batch, y_batch, x_contract, y_contract)
+        made = make_dot(rewriter, op, rewriter.reshape(x, x_sizes), source, moved)
+        free = moved.free(0, len(x_sizes))
+        order = []
+        for number in range(len(batch)):
+            order += [number] + ([len(batch) + free.index(rows[number])] if number in rows else [])
+        order += [place for place in range(made.type.rank) if place not in order]
+        return rewriter.reshape(rewriter.transpose(made, order), shape(op.result))
+    return None
+
+
+def _repeated(y: ir.Value, batch: Sequence[int]) -> tuple[ir.Value, list[IntLike], list[IntLike]] | None:
+    """What is repeated along batch dimensions alone, each element several times in a row: the value, the sizes of y
+    without repetitions, and how often it is repeated along each batch dimension. None for other values."""
+    inner = defining(y, "hlo.reshape")
+    broadcast = defining(y if inner is None else inner.operands[0], "hlo.broadcast")
+    if broadcast is None or not is_known(*shape(y)):
+        return None
+    source, mapped, full = broadcast.operands[0], i64s(broadcast, "dimensions"), shape(broadcast.result)
+    sizes, counts, dimension = list[IntLike](), list[IntLike](), 0
+    for size in shape(y):
+        kept: IntLike = 1
+        repeats: IntLike = 1
+        while dimension < len(full) and (kept * repeats < size or full[dimension] == 1):
+            if dimension not in mapped:
+                repeats *= full[dimension]
+            elif repeats == 1 or full[dimension] == 1:
+                kept *= full[dimension]
+            else:
+                return None  # repeated as a whole, not each element
+            dimension += 1
+        if kept * repeats != size:
+            return None
+        sizes.append(kept)
+        counts.append(repeats)
+    others = (count for place, count in enumerate(counts) if place not in batch)
+    if list(mapped) != sorted(mapped) or any(count != 1 for count in others) or max(counts, default=1) == 1:
+        return None
+    return source, sizes, [counts[place] for place in batch]
 
 
 @DOT.pair("hlo.transpose", "hlo.dot", where="one use; the right operand's free dimensions come before the left's")

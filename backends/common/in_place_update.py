@@ -1,8 +1,8 @@
 """The steps of a kernel of kind `in_place_update`: `hlo.dynamic_update_slice` written in place.
 
 Only the elements of the update are written. Where the result does not share memory with the operand, a first step
-copies the operand. Where the update is computed from the operand that it overwrites, a step before the last computes it
-into scratch memory."""
+copies the operand. Where the update is computed from other elements of the operand than those whose place its own take,
+a step before the last computes it into scratch memory."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.buffers.inplace import ELSEWHERE, update_reads
 
 Destination = Callable[[Function, Elemental, Delinearized], tuple[Value, Delinearized]]
 
@@ -73,7 +74,7 @@ class InPlaceUpdate(ABC):
             self._walk(f".copy{number}", operand, lambda f, e, place: (self._target(f, number), place))
         if num_elements(update) == 0:
             return
-        if in_place and self._reads(update, source):
+        if in_place and self._reads(update, source) and update_reads(root.owner.operation) == ELSEWHERE:
             scratch = self.scratch_bytes
             self.scratch_bytes += -(-tensor_bytes(update) // 64) * 64
             self._walk(f".stage{number}", update, lambda f, e, place: (f.gep(self._scratch(f), scratch, I8), place))

@@ -7,15 +7,17 @@ reduction, so that it is written in the last phase, after the others have read t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.custom_call import aliases
 from stablehlo_py.dialect.ops import Work, record_of
+from stablehlo_py.dialect.ops.indexing import clamp_start
 from stablehlo_py.dialect.symint import largest
-from stablehlo_py.dialect.types import byte_size, element_type, num_elements
+from stablehlo_py.dialect.types import byte_size, element_type, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import same_scalar, splat
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,60 @@ def updated(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
 
 
 def overwritten(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
-    """An update or a scatter may be written into its operand, if nothing else reads that."""
+    """An update or a scatter may be written into its operand, if nothing else reads that, or an update is computed from
+    the elements that it overwrites."""
     hero = next(op for op in ops if op.name in ("hlo.dynamic_update_slice", "stablehlo.scatter"))
     inputs = list(block.arguments)
     target = hero.operands[0]
-    if target not in inputs or len(list(target.uses)) != 1 or len(hero.results) != 1:
+    if target not in inputs or len(hero.results) != 1:
+        return NOWHERE
+    if len(list(target.uses)) != 1 and (hero.name == "stablehlo.scatter" or update_reads(hero) == ELSEWHERE):
         return NOWHERE
     return InPlace(frozenset(((inputs.index(target), 0),)))
+
+
+def update_reads(update: ir.Operation) -> int:
+    """How ops of its block compute the update of a `dynamic_update_slice` from the tensor that it overwrites: `NOT`,
+    only `IN_PLACE`, where every element of the update takes the place of the one that it is computed from, or
+    `ELSEWHERE`, too. Its result is not read, nor are its starts."""
+    found: dict[ir.Value, int] = {}
+    for view in update.block.operations:
+        op = view.operation
+        if op == update:
+            break
+        state = reading(op, update, [found.get(operand, NOT) for operand in op.operands])
+        found.update((result, state) for result in op.results)
+    return ELSEWHERE if update.operands[1] == update.operands[0] else found.get(update.operands[1], NOT)
+
+
+#: How a value is computed from the tensor that an update overwrites (`update_reads`).
+NOT, IN_PLACE, ELSEWHERE = range(3)
+
+
+def reading(op: ir.Operation, update: ir.Operation, below: Iterable[int]) -> int:
+    """The same of one op, whose operands are computed as `below` says."""
+    found = max(below, default=NOT)
+    if found == IN_PLACE and not _keeps_order(op):
+        return ELSEWHERE
+    if update.operands[0] in op.operands:
+        return max(found, IN_PLACE if _reads_window(op, update) else ELSEWHERE)
+    return found
+
+
+def _reads_window(op: ir.Operation, update: ir.Operation) -> bool:
+    """Does a slice read just the elements that the update overwrites?"""
+    full, (_, window, *starts) = shape(update.operands[0]), update.operands
+    sizes = shape(window)
+    if op.name not in ("hlo.dynamic_slice", "hlo.slice") or shape(op.result) != sizes:
+        return False
+    moved = [dimension for dimension, size in enumerate(sizes) if size != full[dimension]]
+    if op.name == "hlo.dynamic_slice":
+        return all(same_scalar(op.operands[1 + dimension], starts[dimension]) for dimension in moved)
+    first, numbers = symints(op, "start"), [splat(starts[dimension]) for dimension in moved]
+    return set(i64s(op, "strides")) <= {1} and all(
+        isinstance(number, int) and clamp_start(number, sizes[dimension], full[dimension]) == first[dimension]
+        for dimension, number in zip(moved, numbers, strict=True)
+    )
 
 
 def aliased(block: ir.Block, ops: list[ir.Operation]) -> InPlace:

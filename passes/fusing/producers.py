@@ -8,10 +8,12 @@ column fusion.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.symint import IntLike, maximum, size_hint
+from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.fusing.clusters import (
     VIEW,
     Cluster,
@@ -54,6 +56,8 @@ class ProducerFusion:
         self.row_of: list[Split | None] = [None] * size
         self.constant_flops: list[int] = [-1] * size  # flops of a subtree that reads no memory, -1 if it does
         self.duplicate_flops: list[int] = [0] * size  # flops that are duplicated together with the node
+        # Update -> node -> how it is computed from what is overwritten.
+        self.update_reads: defaultdict[int, dict[int, int]] = defaultdict(dict)
         for node in self.graph.nodes:
             self._describe(node)
 
@@ -271,7 +275,7 @@ class ProducerFusion:
             return None
         if cluster.kind not in self.policy.transposing and node.name == "transpose" and moves_minor_dimension(node):
             return None
-        if cluster.kind == "in_place_update" and self.graph.nodes[cluster.hero].operands[0] in node.operands:
+        if cluster.kind == "in_place_update" and self._reads(cluster.hero, node) == inplace.ELSEWHERE:
             return None  # the operand is overwritten while it would be read
         if cluster.kind in ("attention", "scores") and node.index in self.clusters.masks:
             return plan
@@ -283,6 +287,18 @@ class ProducerFusion:
         if node.name == "convert" and not split:
             return plan
         return None
+
+    def _reads(self, hero: int, node: Node) -> int:
+        """How loops compute a node from the tensor that an update overwrites (passes/buffers/inplace.py)."""
+        known, update, waiting = self.update_reads[hero], self.graph.nodes[hero], [node.index]
+        while waiting:
+            one = self.graph.nodes[waiting[-1]]
+            loops = [each for each in one.producers if each >= 0 and self.graph.nodes[each].role == LOOP]
+            missing = [each for each in loops if each not in known]
+            waiting += missing
+            if not missing:
+                known[waiting.pop()] = inplace.reading(one.op, update.op, [known[each] for each in loops])
+        return known[node.index]
 
     def _admit_reduce(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> ProducerPlan | None:
         split = self._split(node)

@@ -1,13 +1,15 @@
-"""Rules on dynamic slices, updates and gathers whose indices are known."""
+"""Rules on dynamic slices, updates and gathers whose indices are known, and on scatters of one window."""
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.ops.indexing import clamp_start
+from stablehlo_py.dialect.scalar_regions import not_elementwise, on_tensors
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, shape, symints
-from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import iota_step, is_scalar_broadcast, splat
+from stablehlo_py.mlir import ir, stablehlo
+from stablehlo_py.passes._matchers import constant_array, integer_bounds, iota_step, is_scalar_broadcast, splat
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 INDEX = RuleSet("index")
@@ -151,3 +153,43 @@ def _unsqueezed(value: ir.Value) -> ir.Value:
             break
         value = inner.operands[0]
     return value
+
+
+# --- scatter ---------------------------------------------------------------------------------------------------------
+
+
+@INDEX.rule("stablehlo.scatter", where="the window is in bounds, or counts as a whole or not at all")
+def scatter_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "scatter of one window -> dynamic_update_slice(x, body(dynamic_slice(x), window)), of x out of bounds"
+    count, block = len(op.results), op.regions[0].blocks[0]
+    operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    full, sizes, window_dims = shape(operands[0]), shape(updates[0]), list(numbers.update_window_dims)
+    single = all(size == 1 for dimension, size in enumerate(sizes) if dimension not in window_dims)
+    if not single or not_elementwise(block) is not None:
+        return None
+    absent = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+    of_window = iter(window_dims)
+    window = [1 if dimension in absent else sizes[next(of_window)] for dimension in range(len(full))]
+    moved = list(numbers.scattered_dims_to_operand_dims)
+    last = [full[dimension] - window[dimension] for dimension in moved]
+    if WHOLE_WINDOWS not in op.attributes and any(window[dimension] != 1 for dimension in moved):
+        known = constant_array(indices, len(moved))
+        if known is None or not all(0 <= at <= most for at, most in zip(known.reshape(-1), last, strict=True)):
+            return None
+    flat, index = rewriter.reshape(indices, [len(moved)]), tensor([], indices.type.element_type)
+    starts = [rewriter.splat(0, index)] * len(full)
+    inside = rewriter.splat(True, tensor([], ir.IntegerType.get_signless(1)))
+    for number, (dimension, most) in enumerate(zip(moved, last, strict=True)):
+        start = starts[dimension] = rewriter.reshape(rewriter.slice(flat, [number], [number + 1], [1]), [])
+        low, high = integer_bounds(start)
+        for bound, direction in ((0, "GE"),) * (low < 0) + ((most, "LE"),) * (most < high):
+            inside = rewriter.like("and", inside, rewriter.compare(start, rewriter.splat(bound, index), direction))
+    whole = window == list(full)
+    old = [x if whole else rewriter.made("dynamic_slice", x, *starts, sizes=window) for x in operands]
+    with rewriter.insertion_point, rewriter.location:
+        new = on_tensors(block, [*old, *(rewriter.reshape(update, window) for update in updates)], window)
+    is_inside = rewriter.broadcast(inside, window, [])
+    new = [rewriter.value("select", b.type, is_inside, a, b) for a, b in zip(new, old, strict=True)]
+    pairs = zip(operands, new, strict=True)
+    return new if whole else [rewriter.like("dynamic_update_slice", x, a, *starts) for x, a in pairs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use, is_scalar_broadcast, same_scalar
+from stablehlo_py.passes._matchers import has_one_use, is_scalar_broadcast, same_scalar, splat_is
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 MOVE = RuleSet("move")
@@ -149,6 +149,29 @@ def pad_splat(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Repl
     "pad(broadcast(c), c) -> broadcast(c)"
     c = op.operands[1]
     return rewriter.broadcast(c, shape(op.result), []) if same_scalar(inner.operands[0], c) else None
+
+
+@MOVE.rule("hlo.add", "hlo.or", needs="hlo.pad", where="each has its elements where the other is padded with zero")
+def interleaved(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pad(x) + pad(y) -> reshape(concatenate(x + 0, y + 0)), whose elements alternate"
+    pads = [defining(operand, "hlo.pad") for operand in op.operands]
+    if len(found := [pad for pad in pads if pad is not None and splat_is(pad.operands[1], 0)]) < 2:
+        return None
+    steps = list(symints(found[0], "interior"))
+    if sorted(steps) != [0] * (len(steps) - 1) + [1]:
+        return None
+    at, none = steps.index(1), [0] * len(steps)
+    early, late = [none, steps, steps], [steps, none, steps]  # low, high and interior padding
+    edges = [[list(symints(pad, name)) for name in ("low", "high", "interior")] for pad in found]
+    if edges not in ([early, late], [late, early]):
+        return None
+    found, parts = found if edges[0] == early else found[::-1], []
+    for pad, other in zip(found, found[::-1], strict=True):
+        x, zero = pad.operands[0], other.operands[1]
+        sizes = shape(x)
+        same = rewriter.like(op.name.removeprefix("hlo."), x, rewriter.broadcast(zero, sizes, []))  # -0 + 0 is +0
+        parts.append(rewriter.reshape(same, [*sizes[: at + 1], 1, *sizes[at + 1 :]]))
+    return rewriter.reshape(rewriter.concatenate(parts, at + 1), shape(op.result))
 
 
 @MOVE.pair("hlo.reverse", "hlo.reverse")

@@ -235,6 +235,18 @@ DOT_CASES = [
         1e-5,
     ),
     case(
+        "dot-repeated",
+        "6x1x4xi32 2x5x4xi32",  # keys of two groups of three heads
+        lambda x, y: dot(
+            x, b.reshape(b.broadcast(y, [2, 3, 5, 4], [0, 2, 3]), [6, 5, 4]), "6x1x5xi32", [0], [0], [2], [2]
+        ),
+    ),
+    case(
+        "dot-repeated",
+        "5x4xi32 3x4xi32",
+        lambda x, y: dot(b.broadcast(x, [3, 5, 4], [1, 2]), y, "3x5xi32", [0], [0], [2], [1]),
+    ),
+    case(
         "transpose-dot",
         "2x3x4xf32 2x4x5xf32",
         lambda x, y: b.transpose(dot(x, y, "2x3x5xf32", [0], [0], [2], [1]), [2, 0, 1]),
@@ -368,6 +380,46 @@ def test_dots_of_random_views(seed: int, build: Callable, check: Callable) -> No
     result = "x".join(map(str, [*batch, *free, "i32"]))
     module = build(types, lambda x, y: dot(views[0](x), views[1](y), result, lb, rb, lc, rc))
     check(module, lambda module: apply_rules(module, SHAPES + DOT), rounds=2)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_products_of_repeated_operands(seed: int, build: Callable, check: Callable) -> None:
+    """Either operand is repeated over batch dimensions, as a whole or each element; dimensions lie in any order."""
+    random = np.random.default_rng(seed)
+    batch = [(2, 3), (4, 1), (3, 2)][: random.integers(1, 4)]
+    sizes = [own * repeats for own, repeats in batch]
+    rows = [1] * random.integers(2)
+    columns, contract = [5] * random.integers(3), [7] * random.integers(1, 3)
+    orders = [random.permutation(len([*sizes, *own, *contract])).tolist() for own in (rows, columns)]
+    x_sizes = np.array([*sizes, *rows, *contract])[orders[0]].tolist()
+    full: list[int] = []
+    mapped: list[int] = []
+    turns = random.integers(6) == 0  # the whole is repeated: that stays as it is
+    for number in orders[1]:
+        own, repeats = batch[number] if number < len(batch) else ([*columns, *contract][number - len(batch)], 1)
+        mapped.append(len(full) + turns)
+        full += [repeats, own] if turns else [own, repeats]
+    y_sizes = np.array([*sizes, *columns, *contract])[orders[1]].tolist()
+    source = [full[dimension] for dimension in mapped]
+    numbers, free = [], []
+    for order, own in zip(orders, (rows, columns), strict=True):
+        place = np.argsort(order).tolist()
+        numbers.append((place[: len(batch)], place[len(batch) + len(own) :]))
+        free.append([1 if own is rows else 5] * len(own))
+    swapped = bool(random.integers(2))
+
+    def body(x: ir.Value, y: ir.Value) -> ir.Value:
+        operands, sides = [x, b.reshape(b.broadcast(y, full, mapped), y_sizes)], list(numbers)
+        if swapped:
+            operands, sides = operands[::-1], sides[::-1]
+        result = [*sizes, *(free[1] + free[0] if swapped else free[0] + free[1])]
+        (lb, lc), (rb, rc) = sides
+        return dot(*operands, "x".join(map(str, [*result, "i32"])), lb, rb, lc, rc)
+
+    module = build(["x".join(map(str, [*each, "i32"])) for each in (x_sizes, source)], body)
+    fired: dict[str, int] = {}
+    check(module, lambda module: fired.update(apply_rules(module, SHAPES + DOT).rewrites), rounds=2)
+    assert ("dot-repeated" in fired) != turns
 
 
 @pytest.mark.parametrize("seed", range(40))

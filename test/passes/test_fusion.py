@@ -362,6 +362,18 @@ def test_an_operand_of_an_update_is_not_read_elsewhere_in_its_fusion(mlir_contex
     assert bodies(module)[-1]["slice"] == 0
 
 
+@pytest.mark.parametrize("between", ["tanh", "reverse"])
+def test_what_an_update_overwrites_is_read_in_its_fusion_only_in_order(between: str, mlir_context: ir.Context) -> None:
+    text = Text(x="64x64xf32", i="i32")
+    zero = text.op("constant", "i32", attributes="value = dense<0> : tensor<i32>")
+    window = text.op("dynamic_slice", "4x64xf32", "x", "i", zero, attributes="sizes = array<i64: 4, 64>")
+    attributes = "dimensions = array<i64: 0>" if between == "reverse" else ""
+    made = text.op(between, "4x64xf32", window, attributes=attributes)
+    module = fused(text.module(text.op("dynamic_update_slice", "64x64xf32", "x", made, "i", zero)))
+    expected = ["in_place_update"] if between == "tanh" else ["loop", "in_place_update"]
+    assert kinds(module) == expected
+
+
 def test_barriers_end_here(mlir_context: ir.Context) -> None:
     text = Text(x="64xf32", y="64xf32")
     total = text.like("add", "x", "y")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from stablehlo_py.dialect import build as b
+from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.peephole import peephole_rules
 from stablehlo_py.passes.simplify_rules import EXACT
@@ -83,6 +84,21 @@ def pad(x: ir.Value, value: ir.Value, low: list[int], high: list[int], interior:
 
 def dynamic_slice(x: ir.Value, sizes: list[int], *starts: ir.Value) -> ir.Value:
     return b.value("dynamic_slice", b.tensor(sizes, x.type.element_type), x, *starts, sizes=sizes)
+
+
+def scatter(x: ir.Value, indices: ir.Value, updates: ir.Value, numbers: str, body: Callable, *marks: str) -> ir.Value:
+    attributes = {"scatter_dimension_numbers": ir.Attribute.parse(f"#stablehlo.scatter<{numbers}>")}
+    attributes |= {mark: ir.UnitAttr.get() for mark in marks}
+    made = b.op("stablehlo.scatter", [x.type], [x, indices, updates], attributes, regions=1)
+    scalar = b.tensor([], x.type.element_type)
+    block = made.regions[0].blocks.append(scalar, scalar, arg_locs=[ir.Location.unknown()] * 2)
+    with ir.InsertionPoint(block):
+        b.op("stablehlo.return", [], [body(*block.arguments)])
+    return made.result
+
+
+ROW = "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+BOX = "update_window_dims = [0, 1], scatter_dims_to_operand_dims = [1, 0]"
 
 
 def best_place(
@@ -371,6 +387,25 @@ MOVE = [
     case("pad-nothing", "0xf32", lambda x: pad(x, scalar(2), [1], [2], [0])),
     case("pad-negative", "5x4xf32", lambda x: pad(x, scalar(0), [-2, 1], [3, -1], [0, 0])),
     case("pad-splat", "f32", lambda x: pad(b.broadcast(x, [5], []), x, [1], [2], [0])),
+    case(
+        "interleaved",
+        "3x4xf32 3x4xf32",
+        lambda x, y: add(pad(x, scalar(0), [0, 1], [0, 0], [0, 1]), pad(y, scalar(0), [0, 0], [0, 1], [0, 1])),
+    ),
+    case(
+        "interleaved",
+        "3x4xf32 3x4xf32",
+        lambda x, y: add(pad(x, scalar(-0.0), [1, 0], [0, 0], [1, 0]), pad(y, scalar(0), [0, 0], [1, 0], [1, 0])),
+    ),
+    case(
+        "interleaved",
+        "3x4xi1 3x4xi1",
+        lambda x, y: b.like(
+            "or",
+            pad(x, b.splat(False, typed("i1")), [0, 0], [1, 0], [1, 0]),
+            pad(y, b.splat(False, typed("i1")), [1, 0], [0, 0], [1, 0]),
+        ),
+    ),
     case("reverse-twice", "3x4xf32", lambda x: rev(rev(x, 0, 1), 1)),
     case("reverse-nothing", "3x1xf32", lambda x: rev(x, 0, 1)),
 ]
@@ -402,6 +437,22 @@ INDEX = [
             index_vector_dim=1,
             slice_sizes=[1],
         ),
+    ),
+    case("scatter-one", "5x6xf32 2x3xf32", lambda x, u: scatter(x, constant([3, 1], "i32"), u, BOX, add)),
+    case(
+        "scatter-one",
+        "5x6xf32 2xi32 2x3xf32",  # a window counts as a whole or not at all
+        lambda x, i, u: scatter(x, b.like("remainder", i, like(i, 6)), u, BOX, mul, WHOLE_WINDOWS),
+    ),
+    case(  # the old element is not read; others are kept where the index is out of bounds
+        "scatter-one",
+        "5x6xf32 1x1xi8 1x6xf32",
+        lambda x, i, u: scatter(x, b.like("remainder", i, like(i, 7)), u, ROW, lambda old, new: new),
+    ),
+    case(
+        "scatter-one",
+        "5x6xf32 2xui8 5x6xf32",
+        lambda x, i, u: scatter(x, i, u, BOX, lambda old, new: new, WHOLE_WINDOWS),
     ),
     case(
         "gather-one",
@@ -502,6 +553,8 @@ UNCHANGED = [
             slice_sizes=[1],
         ),
     ),
+    ("4xf32", lambda x: add(pad(x, scalar(0), [0], [1], [1]), pad(x, scalar(1), [1], [0], [1]))),
+    ("5x6xf32", lambda x: scatter(x, constant([5, 1], "i32"), b.splat(1.0, typed("2x3xf32")), BOX, add)),
 ]
 
 

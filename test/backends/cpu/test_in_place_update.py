@@ -59,6 +59,27 @@ def test_update_computed_from_the_operand(attributes, target) -> None:
 
 
 @pytest.mark.parametrize("attributes", IN_PLACE)
+@pytest.mark.parametrize("known", [False, True])
+def test_update_computed_from_what_it_overwrites(known: bool, attributes, target) -> None:
+    x = normal(10, 40)
+
+    def body(x: ir.Value, i: ir.Value) -> ir.Value:
+        zero, two = (build.constant(np.int32(number), ir.Type.parse("i32")) for number in (0, 2))
+        type_ = build.tensor((3, 40), ir.F32Type.get())
+        old = (
+            build.value("slice", type_, x, start=[2, 0], limit=[5, 40], strides=[1, 1])
+            if known
+            else build.value("dynamic_slice", type_, x, i, zero, sizes=[3, 40])
+        )
+        return build.value("dynamic_update_slice", x.type, x, build.like("negate", old), two if known else i, zero)
+
+    text = build_fusion("in_place_update", ["tensor<10x40xf32>", "tensor<i32>"], body, attributes)
+    expected = np.concatenate([x[:2], -x[2:5], x[5:]])
+    np.testing.assert_array_equal(run_kernel(text, [x, np.array(2, np.int32)], target)[0], expected)
+    assert compile_kernel(text, target).kernel.shared_bytes == 0
+
+
+@pytest.mark.parametrize("attributes", IN_PLACE)
 def test_one_element_of_a_vector(attributes, target) -> None:
     x = normal(100)
 
