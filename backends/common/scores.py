@@ -22,7 +22,7 @@ from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.types import i64s, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.graph import DOT, REDUCE, Graph
-from stablehlo_py.passes.fusing.scores import Label, Sum, scores_of
+from stablehlo_py.passes.fusing.scores import Label, ScoresOf, Sum
 from stablehlo_py.passes.fusing.scores_mask import masked_scores
 from stablehlo_py.passes.policy import Costs
 
@@ -160,7 +160,7 @@ class ScoresProgram:
         self.graph = Graph(fusion.inputs[0].owner, Costs())
         self.outputs = list(fusion.outputs)
         first = next(node.index for node in self.graph.nodes if node.role == DOT)
-        scores = scores_of(self.graph, first)
+        scores = ScoresOf(self.graph)(first)
         assert scores is not None
         self.scores = scores
         by_role = {role: [each for each in scores.sums if self.graph.nodes[each.node].role == role] for role in _ENDS}

@@ -128,11 +128,7 @@ class Clusters:
 
     def readers(self, node: int) -> list[Cluster]:
         """Clusters that contain a user of the node, without repetition, in order of users."""
-        found: dict[int, Cluster] = {}
-        for user in self.users[node]:
-            for cluster in self.containing[user]:
-                found[id(cluster)] = cluster
-        return list(found.values())
+        return list(dict.fromkeys([cluster for user in self.users[node] for cluster in self.containing[user]]))
 
     def outside_readers(self, cluster: Cluster, node: int) -> list[Cluster]:
         """Clusters that read a node from the memory that `cluster` writes it to."""
@@ -140,9 +136,9 @@ class Clusters:
 
     def followers(self, among: Sequence[Cluster]) -> list[list[int]]:
         """For each of these clusters the positions of those that read what it writes."""
-        position = {id(cluster): number for number, cluster in enumerate(among)}
+        position = {cluster: number for number, cluster in enumerate(among)}
         readers = [[each for node in one.outputs for each in self.outside_readers(one, node)] for one in among]
-        return [list({position[id(each)]: None for each in of if id(each) in position}) for of in readers]
+        return [list({position[each]: None for each in of if each in position}) for of in readers]
 
     def add_output(self, cluster: Cluster, node: int) -> None:
         """Write a member's value to memory, too."""
@@ -170,9 +166,9 @@ class Clusters:
             cluster = stack.pop()
             if cluster is target:
                 return True
-            if id(cluster) in seen or not cluster.outputs or self._is_past(cluster, target):
+            if cluster in seen or not cluster.outputs or self._is_past(cluster, target):
                 continue
-            seen.add(id(cluster))
+            seen.add(cluster)
             if len(seen) > MAX_PATH_SEARCH:
                 return True
             stack += self._followers(cluster)
@@ -207,16 +203,16 @@ class Clusters:
     def ranked(self) -> Iterator[None]:
         """Inside, clusters are numbered in an order in which they can run, which spares most searches. What takes a
         node that it reads keeps that order; `merge` and `put_before` mend it."""
-        number, state, stack = 0, dict[int, bool](), self.all()[::-1]
+        number, state, stack = 0, dict[Cluster, bool](), self.all()[::-1]
         while stack:
             cluster = stack[-1]
-            if id(cluster) not in state:
-                state[id(cluster)] = False
-                stack += [leader for leader in self._leaders(cluster) if id(leader) not in state]
+            if cluster not in state:
+                state[cluster] = False
+                stack += [leader for leader in self._leaders(cluster) if leader not in state]
                 continue
             stack.pop()
-            if not state[id(cluster)]:
-                state[id(cluster)], cluster.rank, number = True, number, number + 1
+            if not state[cluster]:
+                state[cluster], cluster.rank, number = True, number, number + 1
         self._ranked = True
         yield
         self._ranked = False
@@ -236,13 +232,13 @@ class Clusters:
         start: Sequence[Cluster], step: Callable[[Cluster], list[Cluster]], within: Callable[[Cluster], bool]
     ) -> list[Cluster]:
         """What can be reached from some clusters by steps through clusters `within` a part, by rank."""
-        found, stack = dict[int, Cluster](), list(start)
+        found, stack = dict[Cluster, None](), list(start)
         while stack:
             cluster = stack.pop()
-            if id(cluster) not in found and within(cluster):
-                found[id(cluster)] = cluster
+            if cluster not in found and within(cluster):
+                found[cluster] = None
                 stack += step(cluster)
-        return sorted(found.values(), key=lambda cluster: cluster.rank)
+        return sorted(found, key=lambda cluster: cluster.rank)
 
     def connected(self, a: Cluster, b: Cluster) -> bool:
         """Is there a path from one of the two to the other?"""
@@ -270,8 +266,5 @@ class Clusters:
 
     def all(self) -> list[Cluster]:
         """Every live cluster once, in order of its last member."""
-        found: dict[int, Cluster] = {}
-        for computing in self.containing:
-            for cluster in computing:
-                found[id(cluster)] = cluster
-        return sorted(found.values(), key=lambda cluster: cluster.last)
+        found = dict.fromkeys([cluster for computing in self.containing for cluster in computing])
+        return sorted(found, key=lambda cluster: cluster.last)

@@ -11,7 +11,7 @@ from stablehlo_py.passes.fusing.attention import Attention, Role, attention_of
 from stablehlo_py.passes.fusing.attention_mask import mask_of
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, OperandIndex
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
-from stablehlo_py.passes.fusing.scores import BEHIND, Scores, Sum, is_one_precision, scores_of
+from stablehlo_py.passes.fusing.scores import BEHIND, Scores, ScoresOf, Sum, is_one_precision
 from stablehlo_py.passes.fusing.scores_mask import masked_scores
 
 _MOST_DEPTH = 256  # of a product that is computed again for each sum: more costs more than storing scores
@@ -30,9 +30,10 @@ def form_attention(clusters: Clusters) -> None:
 def form_scores(clusters: Clusters) -> None:
     """Make fusions of the sums over scores that a softmax and its gradient have, where these use scores only."""
     graph = clusters.graph
+    scores_of = ScoresOf(graph)
     for index in _of_exponentials(graph):
         if _is_dot(clusters, graph.nodes[index]):
-            scores = scores_of(graph, index)
+            scores = scores_of(index)
             if scores is not None and _pays(graph, scores) and _fits(clusters, scores):
                 _Forming(clusters, scores).run()
 

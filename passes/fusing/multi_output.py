@@ -93,9 +93,9 @@ def fuse_siblings(clusters: Clusters) -> None:
                     reduced = graph.elements(operand) and graph.shape(operand) == (cluster.reduced or ((),))[0]
                     if reduced and producer not in cluster.members:
                         groups.setdefault((cluster.reduced, operand), []).append(cluster)
-    gone: set[int] = set()
+    gone: set[Cluster] = set()
     for group in groups.values():
-        unique = list({id(cluster): cluster for cluster in group if id(cluster) not in gone}.values())
+        unique = list(dict.fromkeys(cluster for cluster in group if cluster not in gone))
         if not unique:
             continue
         first = unique[0]
@@ -104,4 +104,4 @@ def fuse_siblings(clusters: Clusters) -> None:
             alike = {graph.nodes[output].shape for output in outputs} == {first.shape}
             if alike and len(outputs) <= clusters.policy.outputs and not clusters.connected(first, other):
                 clusters.merge(first, other)
-                gone.add(id(other))
+                gone.add(other)

@@ -112,11 +112,13 @@ class ProducerFusion:
             if len(accepted) > 1 and not shared:
                 accepted = self._merge_loops(accepted, node)
             if len(accepted) == 1 or shared:
+                self._note_duplicates(node)
                 for cluster, plan in accepted:
                     self._join(cluster, node, plan)
                 clusters.drop_single(node.index)
                 return
         elif node.role == CONSTANT or node.free or self._is_constant_subtree(node):
+            self._note_duplicates(node)
             for cluster, plan in accepted:
                 self._join(cluster, node, plan)
             self._root(node)
@@ -125,6 +127,7 @@ class ProducerFusion:
             others = [reader for reader in readers if reader is not cluster]
             if self._may_output(cluster, node, plan) and not clusters.reaches(others, cluster):
                 clusters.put_before(cluster, others)
+                self._note_duplicates(node)
                 self._join(cluster, node, plan)
                 clusters.add_output(cluster, node.index)
                 clusters.drop_single(node.index)
@@ -140,6 +143,7 @@ class ProducerFusion:
         plans = [(cluster, self._admit(cluster, node)) for cluster in readers]
         if not readers or not all(plan for _, plan in plans):
             return
+        self._note_duplicates(node)
         for cluster, plan in plans:
             assert plan is not None
             self._join(cluster, node, plan)
@@ -166,10 +170,13 @@ class ProducerFusion:
             self._turn(cluster, plan, node)
         if node.role == REDUCE:
             cluster.reductions += 1
+        self.clusters.join(cluster, node.index, plan.trip_count, plan.index_map)
+
+    def _note_duplicates(self, node: Node) -> None:
+        """To be called before clusters that read a node compute it."""
         if node.role != CONSTANT and len(self.clusters.readers(node.index)) > 1:
             inherited = max((self.duplicate_flops[user] for user in self.clusters.users[node.index]), default=0)
             self.duplicate_flops[node.index] = node.flops + inherited
-        self.clusters.join(cluster, node.index, plan.trip_count, plan.index_map)
 
     def _turn(self, cluster: Cluster, plan: ProducerPlan, node: Node) -> None:
         cluster.kind = plan.turn_into

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, is_float
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
@@ -60,9 +61,48 @@ class Scores:
     sums: tuple[Sum, ...]
 
 
-def scores_of(graph: Graph, first: int) -> Scores | None:
-    """What is computed of a product and of those that meet it; None: not all of that ends in sums over a side."""
-    return _Reading(graph, first).read()
+class ScoresOf:
+    """Reads what is computed of products in a graph, which is divided once: what one product meets is looked for among
+    the nodes that elementwise work and views connect with it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._parts: dict[IntLike, dict[int, list[Node]]] = {}
+
+    def __call__(self, first: int) -> Scores | None:
+        """What is computed of a product and of those that meet it; None: not all of that ends in sums over a side."""
+        elements = self.graph.nodes[first].elements
+        if elements not in self._parts:
+            self._parts[elements] = self._connected(elements)
+        return _Reading(self.graph, first).read(self._parts[elements][first])
+
+    def _connected(self, elements: IntLike) -> dict[int, list[Node]]:
+        """For every product of so many elements, and all work on them, the nodes that it is connected with."""
+        parts = dict[int, list[Node]]()
+        for node in self.graph.nodes:
+            if _is_product(node, elements):
+                parts[node.index] = [node]
+            elif _is_work(node):
+                found = {id(part): part for producer in node.producers if (part := parts.get(producer)) is not None}
+                if found:
+                    kept, *others = sorted(found.values(), key=len, reverse=True)
+                    for other in others:
+                        kept += other
+                        parts.update((each.index, kept) for each in other)
+                    kept.append(node)
+                    parts[node.index] = kept
+        for part in {id(part): part for part in parts.values()}.values():
+            part.sort(key=lambda node: node.index)
+        return parts
+
+
+def _is_product(node: Node, elements: IntLike) -> bool:
+    return node.role == DOT and node.name == "dot" and node.elements == elements
+
+
+def _is_work(node: Node) -> bool:
+    """May the result have the axes of an operand?"""
+    return node.role == LOOP and (node.work is Work.ELEMENTS or node.name in VIEWS)
 
 
 class _Reading:
@@ -74,13 +114,12 @@ class _Reading:
         self.axes: dict[int, Axes] = {}
         self.same: dict[Label, Label] = {}
 
-    def read(self) -> Scores | None:
-        """All that meets the first product."""
-        for node in self.graph.nodes:
-            axes: Axes | None = None
-            if node.role == DOT and node.name == "dot" and node.elements == self.graph.nodes[self.first].elements:
-                axes = tuple(((node.index, d),) if size != 1 else () for d, size in enumerate(node.shape))
-            elif node.role == LOOP and any(producer in self.axes for producer in node.producers):
+    def read(self, nodes: Iterable[Node]) -> Scores | None:
+        """All that meets the first product, among products and work on them."""
+        for node in nodes:
+            if node.role == DOT:
+                axes: Axes | None = tuple(((node.index, d),) if size != 1 else () for d, size in enumerate(node.shape))
+            else:
                 axes = self._joined(node)
             if axes is not None:
                 self.axes[node.index] = axes
@@ -122,8 +161,6 @@ class _Reading:
 
     def _joined(self, node: Node) -> Axes | None:
         """Of an elementwise op, or a view: those that its operands with scores have in common."""
-        if node.work is not Work.ELEMENTS and node.name not in VIEWS:
-            return None
         found: Axes | None = None
         for producer in node.producers:
             if producer not in self.axes:

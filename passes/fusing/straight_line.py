@@ -46,21 +46,23 @@ def fuse_straight_line(clusters: Clusters, limits: StraightLineLimits) -> None:
     """Walk the clusters as they could run; whatever work on few elements is ready when no other is becomes one fusion
     (or few, by cost)."""
     everything = clusters.all()
-    costs = {id(cluster): straight_line_cost(clusters.graph, cluster, limits) for cluster in everything}
-    few = [costs[id(cluster)] <= limits.cost for cluster in everything]
+    costs = {cluster: straight_line_cost(clusters.graph, cluster, limits) for cluster in everything}
+    few = [costs[cluster] <= limits.cost for cluster in everything]
     order = topological_order(clusters.followers(everything), few)
     for is_few, batch in itertools.groupby(order, key=few.__getitem__):
         if is_few:
             _merge_batch(clusters, [everything[position] for position in batch], costs, limits)
 
 
-def _merge_batch(clusters: Clusters, batch: list[Cluster], costs: dict[int, int], limits: StraightLineLimits) -> None:
+def _merge_batch(
+    clusters: Clusters, batch: list[Cluster], costs: dict[Cluster, int], limits: StraightLineLimits
+) -> None:
     if all(cluster.kind == "view" for cluster in batch):
         return
     kept: Cluster | None = None
     spent = 0
     for cluster in batch:
-        cost = costs[id(cluster)]
+        cost = costs[cluster]
         if kept is None or spent + cost > limits.cost:
             kept, spent = cluster, cost
             kept.kind = "straight_line"
