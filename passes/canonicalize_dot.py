@@ -82,9 +82,10 @@ def product_empty(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 @DOT.rule("hlo.dot", where="contracting dimensions of size 1, or none")
 def dot_outer(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "dot(x, y) -> broadcast(x) * broadcast(y)"
-    numbers = DotNumbers.of(op)
-    if any(shape(op.operands[0])[dimension] != 1 for dimension in numbers.lhs_contract):
+    sizes = shape(op.operands[0])
+    if any(sizes[dimension] != 1 for dimension in i64s(op, "lhs_contract")):
         return None
+    numbers = DotNumbers.of(op)
     element, sizes = op.result.type.element_type, shape(op.result)
     batch_count, factors, offset = len(numbers.lhs_batch), [], 0
     for which, operand in enumerate(op.operands):
@@ -102,6 +103,8 @@ def dot_outer(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 @DOT.rule("hlo.dot", where="adjacent, in the same order, in both operands")
 def dot_merge_contracting(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "dot over dimensions (k, k + 1) -> dot of reshapes over one"
+    if len(i64s(op, "lhs_contract")) < 2:
+        return None
     numbers = DotNumbers.of(op)
     lhs, rhs = op.operands
     for i in range(len(numbers.lhs_contract) - 1):

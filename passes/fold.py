@@ -52,7 +52,9 @@ def fold_rules(max_elements: int = 1024, max_moved_elements: int = 1 << 22) -> R
 
     makers = ("hlo.constant", "hlo.broadcast", "hlo.iota")
 
-    @rules.rule(*FOLDABLE, needs=makers, where="same bits as at run time, and small or a splat")
+    @rules.rule(
+        *FOLDABLE, needs=makers, only=(*makers, "hlo.reshape"), where="same bits as at run time, and small or a splat"
+    )
     def fold(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         "op(constants) -> constant"
         return _fold(op, rewriter, max_elements, max_moved_elements)
@@ -62,9 +64,6 @@ def fold_rules(max_elements: int = 1024, max_moved_elements: int = 1 << 22) -> R
 
 def _fold(op: ir.Operation, rewriter: Rewriter, max_elements: int, max_moved_elements: int) -> Replacement:
     operands = op.operands
-    for operand in operands:
-        if not _may_be_constant(operand):
-            return None
     name, size = op.name, num_elements(op.result)
     if name in ELEMENTWISE_OPS:
         scalars = [scalar for operand in operands if (scalar := _scalar(operand)) is not None]
@@ -86,11 +85,6 @@ def _fold(op: ir.Operation, rewriter: Rewriter, max_elements: int, max_moved_ele
     if not is_exact(op, arrays):
         return None
     return rewriter.constant(evaluate_op(op, arrays)[0], op.result.type.element_type)
-
-
-def _may_be_constant(value: ir.Value) -> bool:
-    op = defining(value)
-    return op is not None and op.name in ("hlo.constant", "hlo.broadcast", "hlo.iota", "hlo.reshape")
 
 
 def _scalar(value: ir.Value) -> ir.Operation | None:

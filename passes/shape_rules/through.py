@@ -39,7 +39,7 @@ def _producers(op: ir.Operation) -> list[ir.Operation | None]:
     return [defining(operand) for operand in op.operands]
 
 
-@THROUGH.rule(*_ELEMENTWISE, needs="hlo.broadcast", where="together they map to fewer elements")
+@THROUGH.rule(*_ELEMENTWISE, needs="hlo.broadcast", only="hlo.broadcast", where="together they map to fewer elements")
 def elementwise_broadcasts(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "f(broadcast(x), broadcast(y)) -> broadcast(f(x, y))"
     mapped: list[tuple[int, ...]] = []

@@ -53,7 +53,7 @@ def never_minus_zero(value: ir.Value) -> bool:
 # --- add, subtract ---------------------------------------------------------------------------------------------------
 
 
-@ARITHMETIC.rule("hlo.add", needs=SPLAT, where="floats; x is never -0.0")
+@ARITHMETIC.rule("hlo.add", needs=SPLAT, number=1, where="floats; x is never -0.0")
 def add_zero(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x + 0 -> x"
     x, y = op.operands
@@ -125,14 +125,14 @@ def subtract_sum(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> R
 # --- multiply, divide, remainder -------------------------------------------------------------------------------------
 
 
-@ARITHMETIC.rule("hlo.divide", "hlo.power", needs=SPLAT, where="not complex: inf * 0 in its parts is NaN")
+@ARITHMETIC.rule("hlo.divide", "hlo.power", needs=SPLAT, number=1, where="not complex: inf * 0 in its parts is NaN")
 def one_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x / 1 -> x, pow(x, 1) -> x"
     c = splat(op.operands[1])
     return op.operands[0] if c == 1 and not isinstance(c, complex) else None
 
 
-@ARITHMETIC.rule("hlo.multiply", "hlo.divide", needs=SPLAT, where="signed integers and floats")
+@ARITHMETIC.rule("hlo.multiply", "hlo.divide", needs=SPLAT, number=1, where="signed integers and floats")
 def minus_one_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x * -1 -> -x, x / -1 -> -x"
     x, y = op.operands
@@ -159,7 +159,7 @@ def negated_by_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.like(op.name[4:], inner, rewriter.like("negate", y))
 
 
-@ARITHMETIC.rule("hlo.divide", needs=SPLAT, where="floats; c is a power of two and 1 / c a normal number")
+@ARITHMETIC.rule("hlo.divide", needs=SPLAT, number=1, where="floats; c is a power of two and 1 / c a normal number")
 def divide_by_power_of_two(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x / c -> x * (1 / c)"
     x, y = op.operands
@@ -175,7 +175,7 @@ def divide_by_power_of_two(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.like("multiply", x, rewriter.splat(1.0 / c, x.type))
 
 
-@ARITHMETIC.rule("hlo.remainder", needs=SPLAT, where="integers")
+@ARITHMETIC.rule("hlo.remainder", needs=SPLAT, number=1, where="integers")
 def remainder_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x % 1 -> 0"
     x, y = op.operands

@@ -28,16 +28,20 @@ _IDEMPOTENT = _ops(lambda record: record.idempotent)
 def is_identity(kind: str, value: ir.Value) -> bool:
     """True when `value` is a constant that does not change what `kind` combines it with; of sums, zeros of both
     signs."""
-    c, identity = splat(value), combiner(kind).identity
-    assert identity is not None
+    return _is_identity(kind, value, splat(value))
+
+
+def _is_identity(kind: str, value: ir.Value, c: float | complex | None) -> bool:
     if c is None:
         return False
+    identity = combiner(kind).identity
+    assert identity is not None
     if is_integer_value(value):
         return c == identity.integer(*integer_bounds(value))
     return c == (identity.real if is_float_value(value) else identity.complex)
 
 
-@COMBINE.rule(*_ops(lambda record: record.commutative), needs=SPLAT, where="c is a splat constant, x is not")
+@COMBINE.rule(*_ops(lambda record: record.commutative), needs=SPLAT, number=0, where="c is a splat constant, x is not")
 def constant_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "c + x -> x + c, and so for * max min and or xor"
     x, y = op.operands
@@ -49,19 +53,20 @@ def constant_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 @COMBINE.rule(
     *_ops(lambda record: record.identity),
     needs=SPLAT,
+    number=1,
     where="not complex: inf * 0 in its parts is NaN; sums: c is -0.0",
 )
 def identity(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x * 1 -> x, max(x, least) -> x, and so for + min and or xor"
     x, y = op.operands
     c = splat(y)
-    if isinstance(c, complex) or not is_identity(op.name[4:], y):
+    if isinstance(c, complex) or not _is_identity(op.name[4:], y, c):
         return None
     positive_zero = isinstance(c, float) and c == 0 and math.copysign(1.0, c) > 0
     return None if positive_zero else x
 
 
-@COMBINE.rule(*_ops(lambda record: record.absorbing), needs=SPLAT, where="integers (a NaN would spread)")
+@COMBINE.rule(*_ops(lambda record: record.absorbing), needs=SPLAT, number=1, where="integers (a NaN would spread)")
 def absorbing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x * 0 -> 0, x & 0 -> 0, x | ~0 -> ~0, max(x, greatest) -> greatest, min(x, least) -> least"
     y, record = op.operands[1], record_of(op.name)

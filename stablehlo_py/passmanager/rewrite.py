@@ -59,8 +59,13 @@ PairFunction: TypeAlias = Callable[[ir.Operation, ir.Operation, "Rewriter"], Rep
 
 @dataclass(frozen=True)
 class Rule:
-    """One rewrite: `function` is tried on every op named in `roots` (if `needs` is not empty: on those with an operand
-    that an op named there makes); `doc` is "pattern -> replacement", `where` its side condition."""
+    """One rewrite: `function` is tried on every op named in `roots` whose operands may match; `doc` is "pattern ->
+    replacement", `where` its side condition.
+
+    Attributes:
+        needs: the names of ops one of which makes an operand, that of this `number` unless it is None.
+        only: the names of ops one of which makes every operand. Empty sets ask for nothing.
+    """
 
     name: str
     roots: tuple[str, ...]
@@ -68,6 +73,16 @@ class Rule:
     doc: str = ""
     where: str = ""
     needs: frozenset[str] = frozenset()
+    number: int | None = None
+    only: frozenset[str] = frozenset()
+
+    def may_match(self, makers: Sequence[str]) -> bool:
+        """Whether ops of these names may make the operands; "" stands for none."""
+        if self.only and not self.only.issuperset(makers):
+            return False
+        if self.number is not None:
+            return makers[self.number] in self.needs
+        return not self.needs or not self.needs.isdisjoint(makers)
 
 
 @dataclass
@@ -79,17 +94,23 @@ class RuleSet:
     _tables: dict[tuple[int, tuple[str, ...]], dict[str, tuple[Rule, ...]]] = field(default_factory=dict, repr=False)
 
     def rule(
-        self, *roots: str, name: str | None = None, where: str = "", needs: str | Iterable[str] = ()
+        self,
+        *roots: str,
+        name: str | None = None,
+        where: str = "",
+        needs: str | Iterable[str] = (),
+        number: int | None = None,
+        only: str | Iterable[str] = (),
     ) -> Callable[[RuleFunction], RuleFunction]:
         """Decorator: register a function for the op names `roots`. The rule's name is the function's in kebab-case,
-        its `doc` the docstring's first line. `needs` names ops, one of which must make one of the operands: a hint
-        that saves calls, as most ops meet no pattern at all."""
+        its `doc` the docstring's first line. `needs`, `number` and `only` are those of `Rule`: hints that save calls,
+        as most ops meet no pattern at all."""
 
         def register(function: RuleFunction) -> RuleFunction:
             rule_name = name or function.__name__.strip("_").replace("_", "-")
             doc = (function.__doc__ or "").strip().split("\n")[0]
-            makers = frozenset((needs,) if isinstance(needs, str) else needs)
-            self.add(Rule(rule_name, roots, function, doc, where, makers))
+            some, every = (frozenset((names,) if isinstance(names, str) else names) for names in (needs, only))
+            self.add(Rule(rule_name, roots, function, doc, where, some, number, every))
             return function
 
         return register
@@ -104,7 +125,7 @@ class RuleSet:
                 inner = defining(op.operands[0], maker)
                 return None if inner is None else function(op, inner, rewriter)
 
-            self.rule(root, where=where, needs=maker)(matched)
+            self.rule(root, where=where, needs=maker, number=0)(matched)
             return function
 
         return register
@@ -389,7 +410,7 @@ def _drain(
     rule_set: str,
 ) -> None:
     pending, rewrites = driver._pending, 0
-    matching: dict[tuple[str, frozenset[str]], tuple[Rule, ...]] = {}
+    matching: dict[tuple[str, tuple[str, ...]], tuple[Rule, ...]] = {}
     while pending:
         op = pending.popitem()[1]
         statistics.visited += 1
@@ -405,7 +426,7 @@ def _drain(
         makers = _makers(op)
         candidates = matching.get((name, makers))
         if candidates is None:
-            candidates = tuple(rule for rule in rules if not rule.needs or rule.needs & makers)
+            candidates = tuple(rule for rule in rules if rule.may_match(makers))
             matching[name, makers] = candidates
         for rule in candidates:
             if rewrites == stop_after:
@@ -424,9 +445,9 @@ def _drain(
             break
 
 
-def _makers(op: ir.Operation) -> frozenset[str]:
+def _makers(op: ir.Operation) -> tuple[str, ...]:
     # An OpView has its operation's name; only a block has none.
-    return frozenset([operand.owner.name for operand in op.operands if isinstance(operand, ir.OpResult)])
+    return tuple([operand.owner.name if isinstance(operand, ir.OpResult) else "" for operand in op.operands])
 
 
 def _is_dead(op: ir.Operation, name: str) -> bool:

@@ -11,8 +11,12 @@ from assigned_programs import Generator
 
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.fusing import scores
+from stablehlo_py.passes.fusing.graph import DOT as DOT_ROLE
+from stablehlo_py.passes.fusing.graph import Graph, Node
 from stablehlo_py.passes.fusing.producers import ProducerFusion
 from stablehlo_py.passes.fusion import Fusion
+from stablehlo_py.passes.policy import Costs
 
 DOT = "{lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>}"
 
@@ -418,6 +422,26 @@ def test_ranks_are_an_order_in_which_fusions_can_run(mlir_context: ir.Context, m
     for seed in range(12):
         fused(ir.Module.parse(Generator(seed).module()))
     assert edges > 100
+
+
+def test_scores_are_looked_for_in_their_own_layer(mlir_context: ir.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time would be that of layers x ops."""
+    read, seen = scores._Reading.read, list[int]()
+
+    def counted(reading: scores._Reading, nodes: list[Node]) -> scores.Scores | None:
+        seen.append(len(nodes))
+        return read(reading, nodes)
+
+    monkeypatch.setattr(scores._Reading, "read", counted)
+    text = Text(x="64x32xf32", k="32x64xf32", v="64x32xf32")
+    value = "x"
+    for _ in range(3):
+        value = text.dot(softmax(text, text.dot(value, "k", "64x64xf32"), 64, 64), "v", "64x32xf32")
+    module = text.module(value)
+    graph = Graph(module.body.operations[0].regions[0].blocks[0], Costs())
+    scores_of = scores.ScoresOf(graph)
+    found = [scores_of(node.index) for node in graph.nodes if node.role == DOT_ROLE and node.elements == 64 * 64]
+    assert [each is not None and len(each.axes) for each in found] == seen == [4] * 3
 
 
 def inline_calls(module: ir.Module) -> None:

@@ -58,6 +58,29 @@ def test_rules_carry_their_documentation(rules):
     assert negate.needs == {"hlo.negate"}
 
 
+def test_rules_are_tried_where_their_operands_may_match(parse):
+    rules, tried = RuleSet("test"), []
+
+    def note(name, **hints):
+        @rules.rule("hlo.add", name=name, **hints)
+        def rule(op, rewriter):
+            tried.append(name)
+
+    note("any", needs="hlo.negate")
+    note("second", needs="hlo.negate", number=1)
+    note("all", only=("hlo.negate", "hlo.abs"))
+    negated = unary("%0", "negate", "%x")
+    for operands, expected in {
+        "%0, %y": ["any"],
+        "%y, %0": ["any", "second"],
+        "%0, %0": ["any", "second", "all"],
+    }.items():
+        tried.clear()
+        added = binary("%1", "add", *operands.split(", "))
+        apply_rules(parse(function(f"{negated}\n{added}\nreturn %1 : {T}")), rules)
+        assert tried == expected
+
+
 def test_new_ops_and_users_are_visited_again(parse, rules):
     # x - -y: the subtraction makes -(-y), which another rule removes.
     module = parse(
