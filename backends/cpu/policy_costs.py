@@ -48,6 +48,8 @@ class CpuCosts(Costs):
         op_grain_ns: of ops that are kernels of their own (transforms, sorts, solves, windows): their iterations are
             long and few, and often all the parallelism that there is.
         parallel_ns: what a phase must take in all before the pool is called for it.
+        wake_ns: what the phases that ask for threads must take together, where none of them is in a loop: the first
+            may have to wake them.
         instruction_ns: an instruction of straight-line code.
         quick_ns: a light program that takes less is compiled without optimization. A call of it takes 30 times as long.
     """
@@ -64,6 +66,7 @@ class CpuCosts(Costs):
     product_grain_ns: float = 20_000.0
     op_grain_ns: float = 5_000.0
     parallel_ns: float = 12_000.0
+    wake_ns: float = 20_000.0
     instruction_ns: float = 0.25
     quick_ns: float = 100.0
 

@@ -6,8 +6,9 @@ and because the job cannot end before that chunk is counted as completed, the jo
 reads them. Nobody ever waits for a thread that has not taken a chunk, so a worker that sleeps (or does not exist, in a
 forked child) costs nothing but its help.
 
-Workers and caller spin briefly, then sleep in a futex: unbounded spinning collapses on a busy machine (shared notes,
-cpu-kernels).
+Workers and caller spin for a while, then sleep in a futex: unbounded spinning collapses on a busy machine. A worker
+spins longer: the next job of a loop comes before it sleeps, so the caller need not wake it, which costs as much as a
+short job takes.
 """
 
 from __future__ import annotations
@@ -16,23 +17,34 @@ from collections.abc import Callable
 
 from stablehlo_py.backends.cpu.layout import POOL_BYTES
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
+from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, ScalarType, Value
 
-# Layout of the pool in memory, in bytes. What different threads write lies on different cache lines.
-TICKET, SLEEPERS, COMPLETED, WAITING = 0, 64, 128, 192
-TASK, CONTEXT, ITERATIONS, CHUNK, CHUNKS, STARTED = 256, 264, 272, 280, 288, 296
-STOP, TAKEN = 384, 448  # whether the workers are to end; whether a call has the pool (`library_functions`)
+# Layout of the pool in memory, in bytes. What is read together lies on one cache line: each takes 100 ns to come from
+# another core. What different threads write lies on different ones.
+TICKET, TASK, CONTEXT, ITERATIONS, CHUNK, CHUNKS, GOAL = 0, 8, 16, 24, 32, 40, 48
+SLEEPERS = 64
+COMPLETED, WAITING = 128, 132
+STOP, STARTED = 192, 200  # whether the workers are to end; how many there are
+TAKEN = 256  # whether a call has the pool (`library_functions`)
 WORKER_SLOTS, SLOT_BYTES = 1024, 24  # of every worker its argument, (pool, thread number), and its handle
 MAX_THREADS = (POOL_BYTES - WORKER_SLOTS) // SLOT_BYTES
 
-SPINS = 300
+SPIN_NS = 15_000  # of who waits for something that is under way
+WORKER_SPIN_NS = 50_000  # of a worker, for the next job
+YIELD_NS = 2_000  # of spinning without letting others have the processor
+MONOTONIC = 1  # CLOCK_MONOTONIC
 WAIT, WAKE = 128, 129  # FUTEX_WAIT, FUTEX_WAKE with FUTEX_PRIVATE_FLAG
+
+
+def _long(f: Function) -> ScalarType:
+    """`long` of the system's C."""
+    return I32 if f.architecture.pointer_bits == 32 else I64
 
 
 def futex(f: Function, address: Value, operation: int, value: Value, timeout: Value | None = None) -> None:
     """The system call: sleep while the i32 at `address` is `value` (WAIT; at most `timeout`, the address of a
     timespec), or wake that many sleepers (WAKE)."""
-    long = I32 if f.architecture.pointer_bits == 32 else I64  # of the system's C
+    long = _long(f)
     arguments = [
         f.const(f.architecture.system_call("futex"), long),
         address,
@@ -45,21 +57,44 @@ def futex(f: Function, address: Value, operation: int, value: Value, timeout: Va
     f.call("syscall", arguments, long, external=True)
 
 
-def spin_then(f: Function, ready: Callable[[], Value], sleep: Callable[[], None]) -> None:
-    """Spin until ready() holds, at most SPINS times; then call sleep() and start again."""
+def _nanoseconds(f: Function, timespec: Value) -> Value:
+    """What the clock shows; `timespec` is memory for it. How long a pause takes differs 40 times between processors."""
+    f.call("clock_gettime", [f.const(MONOTONIC, I32), timespec], I32, external=True)
+    long = _long(f)
+    seconds, rest = (f.load(long, timespec, position) for position in range(2))
+    if long == I32:
+        seconds, rest = f.cast("sext", seconds, I64), f.cast("sext", rest, I64)
+    return f.binary("add", f.binary("mul", seconds, f.const(1_000_000_000)), rest)
 
-    def spin_or_sleep(count: Value) -> list[Value]:
-        def sleep_and_restart() -> Value:
-            sleep()
-            return f.const(0)
 
-        def spin() -> Value:
+def spin_then(f: Function, ready: Callable[[], Value], sleep: Callable[[], None], nanoseconds: int = SPIN_NS) -> None:
+    """Spin until ready() holds, for so long at most; then call sleep() and start again. After YIELD_NS others may have
+    the processor: one of them may be what ready() waits for."""
+    timespec = f.alloca(2, _long(f))
+
+    def yield_() -> None:
+        f.call("sched_yield", [], I32, external=True)
+
+    def wait() -> None:
+        def spin_or_sleep(begun: Value) -> list[Value]:
             f.pause()
-            return f.index(f.iadd(count, 1))
+            spun = f.binary("sub", _nanoseconds(f, timespec), begun)
 
-        return f.if_(f.cmp("sge", count, f.const(SPINS)), sleep_and_restart, spin)
+            def sleep_and_restart() -> Value:
+                sleep()
+                return _nanoseconds(f, timespec)
 
-    f.while_([f.const(0)], lambda count: f.binary("xor", ready(), f.const(1, I1)), spin_or_sleep)
+            def go_on() -> Value:
+                polite = f.cmp("sge", spun, f.const(YIELD_NS))
+                f.if_(polite, yield_)
+                return begun
+
+            return f.if_(f.cmp("sge", spun, f.const(nanoseconds)), sleep_and_restart, go_on)
+
+        start = _nanoseconds(f, timespec)
+        f.while_([start], lambda _: f.binary("xor", ready(), f.const(1, I1)), spin_or_sleep)
+
+    f.if_(f.binary("xor", ready(), f.const(1, I1)), wait)
 
 
 def _field(f: Function, pool: Value, offset: int) -> Value:
@@ -85,9 +120,9 @@ def _work(f: Function, pool: Value, thread: Value) -> None:
             task = f.load(PTR, _field(f, pool, TASK))
             context = f.load(PTR, _field(f, pool, CONTEXT))
             f.call_pointer(task, [context, f.index(begin), f.index(end), thread])
-            chunks = f.cast("trunc", f.load(I64, _field(f, pool, CHUNKS)), I32)
+            goal = f.load(I32, _field(f, pool, GOAL))
             before = f.atomic_add(_field(f, pool, COMPLETED), f.const(1, I32))
-            last = f.cmp("eq", f.binary("add", before, f.const(1, I32)), chunks)
+            last = f.cmp("eq", f.binary("add", before, f.const(1, I32)), goal)
 
             def wake_caller() -> None:
                 asleep = f.cmp("ne", f.atomic_load(I32, _field(f, pool, WAITING)), f.const(0, I32))
@@ -125,7 +160,7 @@ def _worker_function(target: CpuTarget) -> Function:
         f.atomic_add(_field(f, pool, SLEEPERS), f.const(-1, I32))
 
     def job() -> list[Value]:
-        spin_then(f, work_to_do, sleep)
+        spin_then(f, work_to_do, sleep, WORKER_SPIN_NS)
         _work(f, pool, thread)
         return []
 
@@ -143,15 +178,17 @@ def _run_function(target: CpuTarget) -> Function:
     )
     pool = f.pool
     chunks = f.index(f.idiv(f.iadd(f.iadd(f.iterations, f.chunk), -1), f.chunk))
+    completed_address = _field(f, pool, COMPLETED)
+    goal = f.binary("add", f.atomic_load(I32, completed_address), f.cast("trunc", chunks, I32))
     for value, offset in (
         (f.task, TASK),
         (f.context, CONTEXT),
         (f.iterations, ITERATIONS),
         (f.chunk, CHUNK),
         (chunks, CHUNKS),
+        (goal, GOAL),
     ):
         f.store(value, _field(f, pool, offset))
-    f.atomic_store(f.const(0, I32), _field(f, pool, COMPLETED))
     ticket_address = _field(f, pool, TICKET)
     generation = f.binary("lshr", f.atomic_load(I64, ticket_address), f.const(32))
     following = f.binary("shl", f.binary("add", generation, f.const(1)), f.const(32))
@@ -159,15 +196,14 @@ def _run_function(target: CpuTarget) -> Function:
     asleep = f.cmp("ne", f.atomic_load(I32, _field(f, pool, SLEEPERS)), f.const(0, I32))
     f.if_(asleep, lambda: futex(f, _field(f, pool, TICKET + 4), WAKE, f.const(MAX_THREADS, I32)))
     _work(f, pool, f.const(0))
-    completed_address, total = _field(f, pool, COMPLETED), f.cast("trunc", chunks, I32)
 
     def all_done() -> Value:
-        return f.cmp("eq", f.atomic_load(I32, completed_address), total)
+        return f.cmp("eq", f.atomic_load(I32, completed_address), goal)
 
     def sleep() -> None:
         f.atomic_store(f.const(1, I32), _field(f, pool, WAITING))
         completed = f.atomic_load(I32, completed_address)
-        unfinished = f.cmp("ne", completed, total)
+        unfinished = f.cmp("ne", completed, goal)
         f.if_(unfinished, lambda: futex(f, completed_address, WAIT, completed))
         f.atomic_store(f.const(0, I32), _field(f, pool, WAITING))
 

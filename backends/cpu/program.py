@@ -20,12 +20,13 @@ from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.memory import slices_of
-from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum
+from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum, size_hint
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED, FAILED, NO_TILES
 
 CHUNKS_PER_THREAD = 4
+UNEQUAL = 1.05  # shares so much longer than the shortest count as equal
 OPERANDS = 512  # few kernels have more
 LIGHT_BYTES = 1 << 16  # of all values together
 LIGHT_STEPS = 64
@@ -73,6 +74,7 @@ class CpuProgram(NativeProgram):
         self._ns = 0.0  # what a call of each kernel takes, as the kernels estimate it
         self._tasks: dict[str, Function] = {}  # by phase
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
+        self._shares = threads > 1 and self._pays_for_threads()
         self.uses_tiles = any(kernel.uses_tiles for kernel in kernels.values())
         if self.uses_tiles:
             refused = self.f.binary("xor", are_permitted(self.f), self.f.const(1, I1))
@@ -146,10 +148,11 @@ class CpuProgram(NativeProgram):
     def start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
         """Emit the phases of a kernel."""
         values = [*pointers, *self.sizes, *(f.gep(arena, at, I8) for at in (self.shared_offset, self.private_offset))]
-        phases = [(phase, self._chunk(phase)) for phase in self.kernels[kernel].phases if phase.iterations != 0]
-        if any(chunk for _, chunk in phases):
+        phases = [phase for phase in self.kernels[kernel].phases if phase.iterations != 0]
+        chunks = [self._chunk(phase) if self._shares else None for phase in phases]
+        if any(chunks):
             self._fill_context(f, values)
-        for phase, chunk in phases:
+        for phase, chunk in zip(phases, chunks, strict=True):
             self._ns += phase.iterations * phase.cost if isinstance(phase.iterations, int) else math.inf
             iterations = f.index(phase.iterations)
 
@@ -171,15 +174,29 @@ class CpuProgram(NativeProgram):
     def _chunk(self, phase: Phase) -> IntLike | None:
         """Iterations of a chunk when the phase is worth threads, else None. Depends on shapes and the thread count
         only."""
-        iterations = phase.iterations
-        if self.threads == 1:
+        iterations, most = phase.iterations, CHUNKS_PER_THREAD * self.threads
+        if not isinstance(iterations, int):
+            return -(-iterations // maximum(2, minimum(most, iterations // max(1, phase.grain))))
+        if iterations < 2 * phase.grain or iterations * phase.cost < COSTS.parallel_ns:
             return None
-        if isinstance(iterations, int) and (
-            iterations < 2 * phase.grain or iterations * phase.cost < COSTS.parallel_ns
-        ):
-            return None
-        shares = minimum(CHUNKS_PER_THREAD * self.threads, iterations // max(1, phase.grain))
-        return -(-iterations // maximum(2, shares))
+        return _chunk_of(iterations, size_hint(phase.grain), self.threads)
+
+    def _pays_for_threads(self) -> bool:
+        """Whether a call pays for waking threads: its phases that ask for them take so long together, or are in a loop,
+        where threads stay awake."""
+
+        total = 0.0
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            nonlocal total
+            for phase in self.kernels[step_name(op)].phases if op.name == "func.call" else ():
+                if self._chunk(phase) is not None:
+                    known = isinstance(phase.iterations, int) and not _in_loop(op)
+                    total += int(phase.iterations) * phase.cost if known else math.inf
+            return ir.WalkResult.ADVANCE
+
+        self.main.operation.walk(visit)
+        return total >= COSTS.wake_ns
 
     def _fill_context(self, f: Function, values: Sequence[Value]) -> None:
         """Store the operands of a kernel where its task functions find them."""
@@ -209,6 +226,24 @@ class CpuProgram(NativeProgram):
             f.ret()
             self._tasks[name] = f
         return name
+
+
+def _in_loop(op: ir.Operation) -> bool:
+    parent = op.parent
+    while parent is not None and parent.name != "scf.while":
+        parent = parent.operation.parent
+    return parent is not None
+
+
+def _chunk_of(iterations: int, grain: int, threads: int) -> int:
+    """Iterations of a chunk: of the numbers of chunks that give threads equal shares the largest, so that who is late
+    does less."""
+    shares = iterations // max(1, grain)
+    if shares < threads:
+        return -(-iterations // max(2, shares))
+    chunks = [-(-iterations // (threads * each)) for each in range(1, min(CHUNKS_PER_THREAD, shares // threads) + 1)]
+    longest = [-(-iterations // (chunk * threads)) * chunk for chunk in chunks]  # what one of the threads does
+    return min(chunk for chunk, share in zip(chunks, longest, strict=True) if share <= UNEQUAL * min(longest))
 
 
 def _parallel_function(emitter: Emitter) -> Function:

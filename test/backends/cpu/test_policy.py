@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu import kernels
+from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.policy import FUSION
 from stablehlo_py.backends.cpu.policy_costs import COSTS
+from stablehlo_py.backends.cpu.program import CpuProgram
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.passes.policy import flops_per_element
 
@@ -47,3 +54,41 @@ def test_a_grain_holds_the_work_it_is_for() -> None:
         for iteration in (0.0, 0.3, 7.0, 5_000.0, 1e9):
             grain = COSTS.grain(iteration, work)
             assert grain == 1 or (grain - 1) * iteration < work <= grain * max(iteration, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "grain", "threads", "chunk"),
+    [
+        (1024, 288, 2, 512),
+        (1024, 200, 2, 256),
+        (1024, 300, 4, 342),
+        (1024, 140, 4, 256),
+        (9, 1, 2, 5),  # twos would give a thread six
+        (9, 2, 2, 5),  # threes too
+        (1001, 1, 2, 126),
+        (3, 1, 8, 1),
+        (10, 4, 8, 5),
+    ],
+)
+def test_threads_get_equal_shares(iterations: int, grain: int, threads: int, chunk: int) -> None:
+    """As many chunks as threads, or a multiple; fewer where there is less work."""
+    program = SimpleNamespace(threads=threads)
+    assert CpuProgram._chunk(program, Phase("f", iterations, grain, 10_000.0)) == chunk
+
+
+def is_shared(text: str) -> bool:
+    kernels_of = shlo.compile(text, options=shlo.Options(threads=2, cache_dir=None)).stages["kernels"]
+    return "shlo_parallel" in kernels_of
+
+
+@pytest.mark.parametrize(("rows", "alone", "in_loop"), [(8, False, False), (12, False, True), (16, True, True)])
+def test_short_programs_wake_no_threads(rows: int, alone: bool, in_loop: bool) -> None:
+    """In a loop they are awake."""
+
+    def is_shared(function: Callable[[jax.Array], jax.Array]) -> bool:
+        text = jax.jit(function).lower(np.ones((rows, 64), np.float32)).as_text()
+        stages = shlo.compile(text, options=shlo.Options(threads=2, cache_dir=None)).stages
+        return "shlo_parallel" in stages["kernels"]
+
+    assert is_shared(jnp.sort) is alone
+    assert is_shared(lambda x: jax.lax.fori_loop(0, 100, lambda _, x: jnp.sort(x), x)) is in_loop
