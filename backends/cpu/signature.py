@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 SYMBOL, SECTION = "shlo_signature", ".shlo.signature"
 
 
-def sign(program: CompiledProgram, device: Sequence[bytes] = ()) -> str:
-    """Note the digest of a program whose description is complete; the text of the global that holds it and those of the
-    machine code for a `device` and of its helpers, for one of the program's object files."""
-    return global_of(signature(program, device))
+def sign(program: CompiledProgram) -> str:
+    """Note the digest of a program whose description is complete; the text of the global that holds it and those of its
+    helpers, for one of the program's object files."""
+    return global_of(signature(program))
 
 
 def global_of(data: bytes, emitter: type[Emitter] | None = None) -> str:
@@ -37,7 +37,8 @@ def global_of(data: bytes, emitter: type[Emitter] | None = None) -> str:
 
 
 def signature(program: CompiledProgram, device: Sequence[bytes] = ()) -> bytes:
-    """Note the digest of a program whose description is complete; what lies in the section."""
+    """Note the digest of a program whose description is complete; what lies in the section: that, and digests of the
+    machine code for a `device` and of helpers."""
     program.digest = hashlib.sha256(describe(program)).digest()
     return _signature(program, device)
 

@@ -10,12 +10,13 @@ from stablehlo_py.backends.common.description import describe, everywhere, is_gr
 from stablehlo_py.backends.common.fusion import fusions
 from stablehlo_py.backends.common.kernels import kernels_of, kinds_of
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
+from stablehlo_py.backends.common.meanwhile import Meanwhile
 from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.common.sizes import size_table
 from stablehlo_py.backends.cpu import helpers
 from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
-from stablehlo_py.backends.cpu.signature import sign
+from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
 from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
 from stablehlo_py.backends.cpu.target import CpuTarget, baseline_target, required_features
 from stablehlo_py.backends.gpu.cuda.calls import CudaCalls
@@ -38,6 +39,7 @@ from stablehlo_py.backends.gpu.program import GpuProgram
 from stablehlo_py.backends.gpu.ptx import assemble, disassembly
 from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, SPIRV64, GpuTarget
 from stablehlo_py.backends.gpu.touched import touched
+from stablehlo_py.backends.gpu.usage import Usage
 from stablehlo_py.codegen.target import Architecture
 from stablehlo_py.dialect.symint import SPECIALIZE
 from stablehlo_py.dialect.types import user_location
@@ -91,12 +93,13 @@ def lower(
 
 @dataclass(frozen=True)
 class Generated:
-    """Kernels by the name of their fusion function, loops that are kernels by their first results, the code of all of
-    them, and their plans; what libraries may compute instead, and what runs on the host, by the same names."""
+    """Kernels by the name of their fusion function, loops that are kernels by their first results, and their plans;
+    what libraries may compute instead, and what runs on the host, by the same names; the code of all kernels, for which
+    `code` waits."""
 
     kernels: Mapping[str, GpuKernel]
     loops: Mapping[ir.Value, WholeLoop]
-    code: DeviceCode
+    code: Callable[[], DeviceCode]
     plans: Plans
     matched: Mapping[str, Matched[LibraryCall]]
     host_calls: Mapping[str, HostCall]
@@ -116,13 +119,7 @@ def generate(
     matched = library_calls(module, libraries, target)
     kernels |= _beside(matched)
     progress.at("machine code")
-    launches = [launch for kernel in kernels.values() for launch in kernel.launches]
-    own = {name: kernel for name, kernel in kernels.items() if kernel.functions}
-    code = _device_code(module, own, target) if own else DeviceCode(b"")
-    features = dict.fromkeys((*code.features, *(made.feature for made in modules_of(kernels).values())))
-    given = {launch.symbol: launch.shared_bytes for launch in launches}
-    usage = {name: replace(each, shared=each.shared + given.get(name, 0)) for name, each in code.usage.items()}
-    return Generated(kernels, loops, replace(code, features=tuple(features), usage=usage), taken, matched, host_calls)
+    return Generated(kernels, loops, _device_code(module, kernels, target), taken, matched, host_calls)
 
 
 def compile_module(
@@ -156,10 +153,10 @@ def require_one_process(module: ir.Module, backend: str) -> None:
 def program_of(
     module: ir.Module, generated: Generated, backend: str, target: GpuTarget, host: CpuTarget, options: Options
 ) -> CompiledProgram:
-    """The host's part and that of the device, of a module that is no grid."""
+    """The host's part and that of the device, of a module that is no grid. The device's is made meanwhile."""
     kernels, matched = generated.kernels, generated.matched
     program = _program(module, kernels, generated.loops, target, host, matched, generated.host_calls)
-    code, made = generated.code, describe(module, backend, target.name, options)
+    made = describe(module, backend, target.name, options)
     made.arena_bytes, made.host_bytes, made.loops = program.arena_bytes, program.host_bytes, program.loops
     made.kernels, modules = tuple(program.symbols), modules_of(kernels)
     made.modules = tuple(modules)
@@ -174,15 +171,18 @@ def program_of(
     made.stages = {PLANS: generated.plans.text(), "kernels": _program_text(program, target)}
     if modules:
         made.stages = {**made.stages, TRITON: _sources(modules)}
-    made.features = required_features(host) + code.features
     units = program.host_units()
     made.symbols = outside_symbols(name for unit in units for name, _ in unit.externals)
     made.helpers = helper_objects([helpers.CALLS, *([helpers.CLOSURE] if calls_registered(made.symbols) else [])])
-    device = [code.binary, *(module.binary for module in modules.values())]
-    entry = f"{sign(made, device)}\n{program.native()}"
-    units.append(Unit((ENTRY,), entry, tuple(program.externals().items())))
-    made.objects = [compile_units(units), *device]
-    made.report = _report(module, made, generated)
+    parts = [b"", *(module.binary for module in modules.values())]  # the first: code that is not there yet
+    unsigned = global_of(b"\xff" * len(signature(made, parts)))
+    units.append(Unit((ENTRY,), f"{unsigned}\n{program.native()}", tuple(program.externals().items())))
+    own = compile_units(units)
+    code = generated.code()
+    made.features = required_features(host) + code.features
+    device = [code.binary, *parts[1:]]
+    made.objects = [stamped(own, signature(made, device)), *device]
+    made.report = _report(module, made, generated, code.usage)
     return made
 
 
@@ -212,20 +212,32 @@ def _sources(modules: Mapping[str, Module]) -> str:
     return "\n\n".join(f"# {symbol}\n{module.source}" for symbol, module in modules.items())
 
 
-def _device_code(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarget) -> DeviceCode:
-    """The code of all kernels. Raises UnsupportedError: LLVM has none for some of them, which are named."""
+def _device_code(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarget) -> Callable[[], DeviceCode]:
+    """Starts to make the code of all kernels; what waits for it. That raises UnsupportedError: LLVM has none for some
+    of them, which are named."""
+    own = {name: kernel for name, kernel in kernels.items() if kernel.functions}
+    launches = [launch for kernel in kernels.values() for launch in kernel.launches]
+    given = {launch.symbol: launch.shared_bytes for launch in launches}
+    others = [made.feature for made in modules_of(kernels).values()]
 
     def compiled(some: Mapping[str, GpuKernel]) -> DeviceCode:
         return device_code(llvm_ir(_text(some), target.architecture), target)
 
-    try:
-        return compiled(kernels)
-    except UnsupportedError:
-        failures = dict(_refused(module, kernels, compiled))
-        if not failures:
-            raise  # of all of them together
-        problems = everywhere(module, failures)
-        raise UnsupportedError("a part of the model has no machine code", problems=problems) from None
+    started = Meanwhile(lambda: compiled(own)) if own else None
+
+    def wait() -> DeviceCode:
+        try:
+            code = started.result() if started else DeviceCode(b"")
+        except UnsupportedError:
+            failures = dict(_refused(module, own, compiled))
+            if not failures:
+                raise  # of all of them together
+            problems = everywhere(module, failures)
+            raise UnsupportedError("a part of the model has no machine code", problems=problems) from None
+        usage = {name: replace(each, shared=each.shared + given.get(name, 0)) for name, each in code.usage.items()}
+        return replace(code, features=tuple(dict.fromkeys((*code.features, *others))), usage=usage)
+
+    return wait
 
 
 def _refused(
@@ -278,8 +290,8 @@ def _parts(
     return kernels, loops, {name: part for name, part in parts.items() if isinstance(part, HostCall)}
 
 
-def _report(module: ir.Module, program: CompiledProgram, generated: Generated) -> str:
-    usage, plans, loops = generated.code.usage, generated.plans, len(generated.loops)
+def _report(module: ir.Module, program: CompiledProgram, generated: Generated, usage: Mapping[str, Usage]) -> str:
+    plans, loops = generated.plans, len(generated.loops)
     lines = [kinds_of(module), *([f"loops that are one kernel: {loops}"] if loops else [])]
     if generated.host_calls:
         targets = dict.fromkeys(call.target for call in generated.host_calls.values())

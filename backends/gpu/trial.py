@@ -84,7 +84,7 @@ class Trial:
         target, (function,) = machine.target, fusions(module)
         wanted = KernelPlan(name_of(function), digest(function), plan)
         generated = generate(module, target, Plans(target.name, "", (wanted,)))
-        spills = max((usage.spills for usage in generated.code.usage.values()), default=0)
+        spills = max((usage.spills for usage in generated.code().usage.values()), default=0)
         if spills > MOST_SPILLS:
             raise UnsupportedError(f"it spills {spills} bytes of a thread's registers")
         own = replace(machine.options, libraries=())  # it is the kernel that is timed
