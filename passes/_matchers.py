@@ -16,6 +16,7 @@ from stablehlo_py.passmanager.rewrite import defining
 # Makers of splat constants, for `needs` of rules.
 SPLAT = ("hlo.constant", "hlo.broadcast")
 _COMMON_WIDTHS = (1, 8, 16, 32, 64)
+_COMMON_FLOATS = (ir.F32Type, ir.F64Type)
 
 # Ops that compute each result element from the operands' elements at the same place.
 ELEMENTWISE_OPS = frozenset(record.name for record in records() if record.elementwise)
@@ -35,23 +36,25 @@ def splat(value: ir.Value) -> int | float | complex | None:
         return None
     name = op.name
     if name == "hlo.broadcast":
-        op = defining(op.operands[0], "hlo.constant")
+        value = op.operands[0]
+        op = defining(value, "hlo.constant")
         if op is None:
             return None
     elif name != "hlo.constant":
         return None
-    if op.result.type.rank:
+    type_ = value.type
+    if type_.rank:
         return None
     # Reading one element through the bindings takes a tenth of the time that an array takes, but they know only the
     # common types.
-    element = op.result.type.element_type
+    element = type_.element_type
     attribute = op.attributes["value"]
+    if isinstance(element, _COMMON_FLOATS) and isinstance(attribute, ir.DenseFPElementsAttr):
+        return attribute[0]
     if isinstance(element, ir.IntegerType):
         if element.width in _COMMON_WIDTHS and isinstance(attribute, ir.DenseIntElementsAttr):
             return attribute[0]
         return int(constant_value(op)[()])
-    if isinstance(element, ir.F32Type | ir.F64Type) and isinstance(attribute, ir.DenseFPElementsAttr):
-        return attribute[0]
     found = constant_value(op)[()]
     return complex(found) if isinstance(element, ir.ComplexType) else float(found)
 

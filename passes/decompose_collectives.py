@@ -52,6 +52,9 @@ class DecomposeCollectives(Pass):
     )
     target: str = DEFAULT_TARGET
 
+    def roots(self) -> Iterable[str]:
+        return RULES
+
     def run(self, module: ir.Module) -> None:
         for op in [op.opview for op in operations(module.operation) if op.name in RULES]:
             with ir.InsertionPoint(op), op.location:

@@ -33,10 +33,10 @@ class DropShardings(Pass):
     name: ClassVar[str] = "drop-shardings"
     required: ClassVar[bool] = True
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: ir.Module) -> bool:
         """Nothing to do for a module without any."""
         if not is_sharded(module):
-            return
+            return False
         for op in operations(module.operation):
             if op.name == CONSTRAINT:
                 replace_op(op, op.operands)
@@ -44,3 +44,4 @@ class DropShardings(Pass):
             for name in (SHARDING, SHARDING_RULE):
                 if name in op.attributes:
                     del op.attributes[name]
+        return True

@@ -39,19 +39,25 @@ class Licm(Pass):
     name: ClassVar[str] = "licm"
     max_growth: int = 4
 
-    def run(self, module: ir.Module) -> None:
-        # Inner loops first: what leaves them may leave the outer loop too. Ops only move, so the references stay good.
-        for loop in [op for op in operations(module.operation) if op.name == "scf.while"]:
-            self._hoist(loop)
+    def roots(self) -> tuple[str, ...]:
+        return ("scf.while",)
 
-    def _hoist(self, loop: ir.Operation) -> None:
-        variant = defined_values(loop)
+    def run(self, module: ir.Module) -> bool:
+        # Inner loops first: what leaves them may leave the outer loop too. Ops only move, so the references stay good.
+        loops = [op for op in operations(module.operation) if op.name == "scf.while"]
+        hoisted = [self._hoist(loop) for loop in loops]
+        return any(hoisted)
+
+    def _hoist(self, loop: ir.Operation) -> bool:
+        variant, moved = defined_values(loop), False
         for region in loop.regions:
             for op in [view.operation for view in region.blocks[0]]:
                 if op.name in _FREE or not len(op.results) or not _is_invariant(op, variant):
                     continue
                 if op.name in EXPENSIVE or self._pays(op, variant):
                     _move(op, loop, variant)
+                    moved = True
+        return moved
 
     def _pays(self, op: ir.Operation, variant: set[ir.Value]) -> bool:
         written = sum(size_hint(num_elements(result)) for result in op.results)

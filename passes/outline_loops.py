@@ -46,6 +46,9 @@ class OutlineLoops(Pass):
     name: ClassVar[str] = "outline-loops"
     target: str = DEFAULT_TARGET
 
+    def roots(self) -> tuple[str, ...]:
+        return ("scf.while",)
+
     def run(self, module: ir.Module) -> None:
         """Rewrite `@main` and the regions of its control flow."""
         policy = policy_of(self.target).fusion

@@ -4,8 +4,7 @@ What one table uncovers, the next one finishes, without walking the module again
 single passes (`fold`, `simplify`, `canonicalize-shapes`, `canonicalize-dot`, `canonicalize-convolution`) are for
 looking at one table at a time.
 
-The pass remembers the module as it left it (`hlo.fixpoint`, a fingerprint of the ops): a second run, for what loop
-passes may have uncovered, costs nothing where they changed nothing.
+A pipeline runs it again for what loop passes may have uncovered; where they changed nothing, that costs nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-from stablehlo_py.dialect.attributes import FIXPOINT
-from stablehlo_py.dialect.types import operations
-from stablehlo_py.mlir import ir
 from stablehlo_py.passes.canonicalize_convolution import CONVOLUTION
 from stablehlo_py.passes.canonicalize_dot import DOT
 from stablehlo_py.passes.fold import fold_rules
@@ -45,21 +41,8 @@ class Peephole(RulePass):
             "canonicalize-convolution": CONVOLUTION,
         }
 
-    def run(self, module: ir.Module) -> None:
-        attributes = module.operation.attributes
-        if FIXPOINT in attributes:
-            fingerprint = attributes[FIXPOINT].value
-            del attributes[FIXPOINT]
-            if fingerprint == self._fingerprint(module):
-                return
-        super().run(module)
-        attributes[FIXPOINT] = ir.StringAttr.get(self._fingerprint(module))
-
-    def _fingerprint(self, module: ir.Module) -> str:
-        """Changes with the ops, their order, operands, attributes and types, and with the rules."""
-        functions = (function.operation for function in module.body.operations)
-        hashes = [hash(self), *(hash(op) for function in functions for op in operations(function))]
-        return f"{hash(tuple(hashes)):x}"
+    def roots(self) -> None:
+        """None: there is hardly an op that no rule is about."""
 
 
 @cache

@@ -57,6 +57,5 @@ class TileWeights(RulePass):
 
         return rules
 
-    def run(self, module: ir.Module) -> None:
-        if self.units:
-            super().run(module)
+    def run(self, module: ir.Module) -> bool | None:
+        return super().run(module) if self.units else False

@@ -41,24 +41,29 @@ class UnrollLoops(Pass):
     max_ops: int = 2000
     max_expensive_elements: int = 4096
 
-    def run(self, module: ir.Module) -> None:
-        # Inner loops come first; unrolling one clones ops only, so references to outer loops stay good.
-        for op in [op for op in operations(module.operation) if op.name == "scf.while"]:
-            self._unroll(op)
+    def roots(self) -> tuple[str, ...]:
+        return ("scf.while",)
 
-    def _unroll(self, op: ir.Operation) -> None:
+    def run(self, module: ir.Module) -> bool:
+        # Inner loops come first; unrolling one clones ops only, so references to outer loops stay good.
+        loops = [op for op in operations(module.operation) if op.name == "scf.while"]
+        unrolled = [self._unroll(op) for op in loops]
+        return any(unrolled)
+
+    def _unroll(self, op: ir.Operation) -> bool:
         loop = Loop.of(op)
         if loop is None or not all(is_pure(view.operation) for view in list(loop.before)[:-1]):
-            return
+            return False
         trips = trip_count(loop, self.max_trips)
         if trips is None or (trips > 1 and not self._is_small(loop, trips)):
-            return
+            return False
         values = list(op.operands)
         for _ in range(trips):
             values = clone_block(loop.after, values, op)
         for result, value in zip(op.results, values, strict=True):
             sharding.replace(result, value)
         op.erase()
+        return True
 
     def _is_small(self, loop: Loop, trips: int) -> bool:
         *inside, _ = ops = operations(loop.op)

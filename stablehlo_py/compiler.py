@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 from stablehlo_py import progress
 from stablehlo_py.backends.base import Backend, get_backend
-from stablehlo_py.dialect.attributes import FIXPOINT
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.grid import declare_grid
@@ -244,8 +243,6 @@ def _run_stage(
 ) -> None:
     """Take a module from the stage before this one to this one."""
     stage_pipeline(stage, options, backend).run(module, instrumentation)
-    if FIXPOINT in module.operation.attributes:
-        del module.operation.attributes[FIXPOINT]  # of ops by their addresses: another in every process
 
 
 class Snapshots:

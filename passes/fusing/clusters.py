@@ -15,14 +15,15 @@ from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDU
 from stablehlo_py.passes.policy import FusionPolicy
 
 
-@dataclass(frozen=True)
+# A program has tens of thousands of them. Frozen ones take four times as long to make.
+@dataclass(slots=True, unsafe_hash=True)
 class Identity:
     """An index map: iteration index // (elements / `elements`), the identity where both are equal."""
 
     elements: IntLike
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class OperandIndex:
     """The index map of the operands of node `user`, which reads them at indices of its own."""
 
@@ -152,13 +153,6 @@ class Clusters:
             span = self._back[first + 1 : cluster.last + 1]
             np.minimum(span, first, out=span)
 
-    def _earliest(self, cluster: Cluster) -> int:
-        """No path that leaves a cluster comes to a node before this one."""
-        node = min(cluster.outputs) + 1
-        while self._back[node] < node - 1:
-            node = int(self._back[node]) + 1
-        return node
-
     def reaches(self, start: list[Cluster], target: Cluster) -> bool:
         """Is there a path from a cluster of `start` to `target`? True also when the search becomes too long to say."""
         stack, seen = list(start), set()
@@ -176,7 +170,15 @@ class Clusters:
 
     def _is_past(self, cluster: Cluster, target: Cluster) -> bool:
         """True only where no path leads from a cluster to another one."""
-        return cluster.rank > target.rank if self._ranked else self._earliest(cluster) > target.last
+        if self._ranked:
+            return cluster.rank > target.rank
+        node = min(cluster.outputs) + 1  # no path comes to one before it, but for those that lead back
+        while node > target.last:
+            back = int(self._back[node])
+            if back >= node - 1:
+                return True
+            node = back + 1
+        return False
 
     def _followers(self, cluster: Cluster) -> list[Cluster]:
         """Clusters that read what this one writes; some of them more than once."""

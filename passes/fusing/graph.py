@@ -3,6 +3,7 @@ no MLIR object."""
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -70,15 +71,20 @@ class Node:
         self.results: list[int] = []
         self.shape: tuple[IntLike, ...] = ()
         self.elements: IntLike = 0
-        record = record_of(op.name)
-        self.work = Work.OPAQUE if record is None else record.work
-        self.flops = flops_per_element(record)
+        full_name = op.name
+        self.work, self.flops, self.expensive = _work(full_name, costs)
         self.free = self.work is Work.INDICES
         # Result element i comes from element i of each operand.
         self.in_order = self.work is Work.ELEMENTS or name == "reshape"
-        self.expensive = costs.is_expensive(record)
-        self.stays = role == ALONE and effect_kind(op.name) in (CUSTOM_CALL, IMPURE)  # also without users
+        self.stays = role == ALONE and effect_kind(full_name) in (CUSTOM_CALL, IMPURE)  # also without users
         self.attributes: dict[str, tuple[IntLike, ...]] = {}
+
+
+@functools.lru_cache(maxsize=512)
+def _work(name: str, costs: Costs) -> tuple[Work, int, bool]:
+    """What an op of that name does, its flops for an element, and whether it must not be evaluated twice."""
+    record = record_of(name)
+    return Work.OPAQUE if record is None else record.work, flops_per_element(record), costs.is_expensive(record)
 
 
 class Graph:

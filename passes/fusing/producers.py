@@ -32,7 +32,7 @@ from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_
 _FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update", "attention", "scores")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ProducerPlan:
     """How a node would be computed in a cluster; `turn_into` says what the cluster becomes by that."""
 
@@ -241,7 +241,6 @@ class ProducerFusion:
         """(trip_count, index map) of `node` as an operand of one member of the cluster; None where it must be read
         from memory."""
         trip_count, index_map = cluster.members[user.index]
-        elsewhere = OperandIndex(user.index)
         if user.role == DOT or index_map is VIEW:
             return (0, VIEW) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
         if not self.policy.holds(cluster.kind, user.name):
@@ -258,6 +257,7 @@ class ProducerFusion:
             return full, Identity(full)
         if user.in_order:
             return trip_count, index_map
+        elsewhere = OperandIndex(user.index)
         if user.name == "broadcast":
             prefix = (
                 isinstance(index_map, Identity) and cluster.kind != "column" and is_prefix_broadcast(user, node.shape)

@@ -186,13 +186,21 @@ def reshaped_operands(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     assert factors is not None
     for number, operand in enumerate(op.operands):
         if (inner := defining(operand, "hlo.reshape")) is not None:
-            roles = reshaped_roles(shape(inner.operands[0]), shape(operand), _roles(factors, number))
-            if roles is not None:
+            own = _roles(factors, number)
+            roles = reshaped_roles(shape(inner.operands[0]), shape(operand), own)
+            # What is reduced with another operand cannot be split, whatever that one does.
+            if roles is not None and all(roles.count(each) == 1 for each in own if _is_joint(factors, each)):
                 sources[number] = inner.operands[0], roles
-    for chosen in (*({number: source} for number, source in sources.items()), sources):
-        if chosen and _agree(op, factors, chosen):
+    singles = [{number: source} for number, source in sources.items()]
+    for chosen in (*singles, sources) if len(singles) > 1 else singles:
+        if _agree(op, factors, chosen):
             return rewriter.reshape(_on_sources(rewriter, op, factors, chosen), shape(op.result))
     return None
+
+
+def _is_joint(factors: Factors, role: Role) -> bool:
+    """Whether a dimension is reduced together with one of another operand."""
+    return isinstance(role, tuple) and factors.factors[role[0]].kind is not Kind.PARALLEL
 
 
 def _agree(op: ir.Operation, factors: Factors, sources: Mapping[int, tuple[ir.Value, Sequence[Role]]]) -> bool:
@@ -208,8 +216,7 @@ def _agree(op: ir.Operation, factors: Factors, sources: Mapping[int, tuple[ir.Va
     for role, (first, *others) in runs.items():
         if not first or any(len(other) != len(first) for other in others):
             return False
-        if others and len(first) > 1:
-            reduced = isinstance(role, tuple) and factors.factors[role[0]].kind is not Kind.PARALLEL
-            if reduced or any(other != first for other in others):
-                return False
+        differ = _is_joint(factors, role) or any(other != first for other in others)
+        if others and len(first) > 1 and differ:
+            return False
     return True

@@ -47,7 +47,8 @@ def constant_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     x, y = op.operands
     if splat(x) is None or splat(y) is not None:
         return None
-    return rewriter.like(op.name[4:], y, x)
+    op.operands[0], op.operands[1] = y, x
+    return True
 
 
 @COMBINE.rule(

@@ -17,8 +17,6 @@ REPLICATED = "hlo.replicated"
 WHOLE_WINDOWS = "hlo.whole_windows"
 # What a call of a program with dynamic dimensions must hold to. `infer-symbolic-shapes` writes it, backends read it.
 CHECKS = "hlo.checks"
-# A fingerprint of the ops as `peephole` left them, at its fixpoint. It writes and reads it.
-FIXPOINT = "hlo.fixpoint"
 # The size of the arena; pairs of input and output that share a buffer. `buffer-assignment` writes both, backends read.
 ARENA_BYTES, DONATIONS = "hlo.arena_bytes", "hlo.donations"
 # The code is linked by others, who bring the functions that it calls. A backend that makes a library writes and reads

@@ -75,13 +75,18 @@ def _tensor(value: ir.Value | ir.Type) -> ir.RankedTensorType:
 
 def i64s(op: ir.OpView | ir.Operation, name: str) -> tuple[int, ...]:
     """An `array<i64>` attribute as a tuple of ints, such as numbers of dimensions."""
-    return tuple(op.attributes[name])
+    return _numbers(op.attributes[name])
+
+
+def _numbers(array: ir.DenseI64ArrayAttr) -> tuple[int, ...]:
+    # Not by iteration, whose end is an exception in C++: that takes ten times as long as to read the elements.
+    return tuple([array[i] for i in range(len(array))])
 
 
 def symints(op: ir.OpView | ir.Operation, name: str) -> tuple[IntLike, ...]:
     """An `array<i64>` attribute that depends on sizes: where they are dynamic, it is text, and holds SymInts."""
     attribute = op.attributes[name]
-    return parse_sizes(attribute.value) if isinstance(attribute, ir.StringAttr) else tuple(attribute)
+    return parse_sizes(attribute.value) if isinstance(attribute, ir.StringAttr) else _numbers(attribute)
 
 
 def entries(dictionary: ir.Attribute) -> dict[str, ir.Attribute]:
@@ -173,6 +178,18 @@ def operations(root: ir.Operation) -> list[ir.Operation]:
         return ir.WalkResult.ADVANCE
 
     root.walk(visit)
+    return found
+
+
+def op_names(module: ir.Module) -> set[str]:
+    """The names of all operations of a module."""
+    found: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
     return found
 
 

@@ -13,7 +13,7 @@ from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.locations import diagnosed
 from stablehlo_py.dialect.sharding import is_sharded
-from stablehlo_py.dialect.types import is_tensor, operations
+from stablehlo_py.dialect.types import is_tensor, op_names, operations
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     algorithms,
@@ -78,23 +78,19 @@ def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
 def _prepare(module: ir.Module, sharded: bool) -> list[Problem]:
     """Upstream passes for what only old or unusual modules hold: CHLO ops that have no hlo twin. Then tuples, tokens
     and futures go, after which upstream's verifiers would object."""
-    names = _op_names(module)
+    names = op_names(module)
     functions = [*_functions(module, private=False), *_functions(module, private=True)]
     if "stablehlo.rng" in names:  # becomes CHLO, among others
         _run_only(functions, ["stablehlo.rng"], sharded)
-        names = _op_names(module)
+        names = op_names(module)
     if any(name.startswith("chlo.") for name in names):
         # Broadcasting ops stand for CHLO ops too.
         _run_only(functions, [name for name in names if name.startswith("chlo.broadcast_")], sharded)
         # The expansions of CHLO produce other CHLO ops, so ours go first and last.
-        _run_only(functions, [name for name in _op_names(module) if name.startswith("chlo.")], sharded)
-        if any(name.startswith("chlo.") for name in _op_names(module)):  # a rule may leave an op, as of complex numbers
+        _run_only(functions, [name for name in op_names(module) if name.startswith("chlo.")], sharded)
+        if any(name.startswith("chlo.") for name in op_names(module)):  # a rule may leave an op, as of complex numbers
             _expand_chlo(module, sharded)
     return flatten(module, names)
-
-
-def _op_names(module: ir.Module) -> set[str]:
-    return {op.name for op in operations(module.operation)}
 
 
 def _expand_chlo(module: ir.Module, sharded: bool) -> None:

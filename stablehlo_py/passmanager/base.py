@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -17,11 +18,17 @@ class Pass(ABC):
 
     name: ClassVar[str]
     required: ClassVar[bool] = False
+    # Whether a second run, right after the first one, changes nothing.
+    idempotent: ClassVar[bool] = False
 
     @abstractmethod
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: ir.Module) -> bool | None:
         """Rewrite the module in place. The module's context and an unknown location are current; user errors are raised
-        as ShloError."""
+        as ShloError. False says that nothing has changed."""
+
+    def roots(self) -> Iterable[str] | None:
+        """Names of ops without which the pass changes nothing, so that it need not run; None: it may change any."""
+        return None
 
     @classmethod
     def switches(cls) -> dict[str, str]:

@@ -20,6 +20,7 @@ from functools import cached_property, partial
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
+from stablehlo_py.dialect.types import op_names
 from stablehlo_py.errors import OptionError
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import PassManager, ir
@@ -78,10 +79,11 @@ class Pipeline:
         """
         instrumentation = instrumentation or Instrumentation(keep_input=False)
         steps = self.steps if instrumentation.per_pass else self._grouped
+        known = _Known(module)
         runs = [
-            partial(_manager(step, module.context).run, module.operation)
+            partial(known.run_upstream, _manager(step, module.context))
             if isinstance(step, str)
-            else partial(step.run, module)
+            else partial(known.run, step)
             for step in steps
         ]
         # Types are made under a location (their verifiers report to it); ops of ours carry their own.
@@ -89,6 +91,41 @@ class Pipeline:
             for number, (step, run) in enumerate(zip(steps, runs, strict=True)):
                 text, done = partial(step_text, step), partial(_text_of, steps[: number + 1])
                 instrumentation.around(run, step_name(step), text, done, module)
+
+
+class _Known:
+    """What is known of a module between passes: names of its ops, and which passes would change nothing."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._module = module
+        self._names: set[str] | None = None
+        self._settled: set[Pass] = set()
+
+    def run(self, step: Pass) -> None:
+        """Run a pass of ours, unless it has nothing to do."""
+        if step in self._settled:
+            return
+        roots = step.roots()
+        if roots is not None and self._op_names().isdisjoint(roots):
+            return
+        if step.run(self._module) is not False:
+            self._forget()
+        if step.idempotent:
+            self._settled.add(step)
+
+    def run_upstream(self, manager: PassManager) -> None:
+        """Run passes of MLIR's."""
+        manager.run(self._module.operation)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._names = None
+        self._settled.clear()
+
+    def _op_names(self) -> set[str]:
+        if self._names is None:
+            self._names = op_names(self._module)
+        return self._names
 
 
 def _text_of(steps: Sequence[Step]) -> str:

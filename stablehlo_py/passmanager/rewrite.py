@@ -169,6 +169,7 @@ class RulePass(Pass):
     """Base of passes that apply a table of rules until none matches: `table`, or, where options decide, what `rules`
     gives. `disable` takes names of rules."""
 
+    idempotent: ClassVar[bool] = True
     table: ClassVar[RuleSet]
     disable: tuple[str, ...] = ()
 
@@ -180,8 +181,11 @@ class RulePass(Pass):
         """Its parts, by the names of the passes that apply one alone."""
         return {}
 
-    def run(self, module: ir.Module) -> None:
-        apply_rules(module, self.rules(), disable=self.disable)
+    def roots(self) -> Iterable[str] | None:
+        return self.rules().table(self.disable)
+
+    def run(self, module: ir.Module) -> bool | None:
+        return apply_rules(module, self.rules(), disable=self.disable).changed
 
 
 @dataclass

@@ -23,7 +23,6 @@ NAMES = {
     r"\btypical_order\b|\bTYPICAL\b|\btypical (sizes?|values?|numbers?)\b": "size hint",
     r"\bsettle_rows\b|\bmerge_siblings\b|\bmerge_followers\b|fusing.{1,20}\bPlacement\b": "multi-output fusion",
     r"\bpart_to_give_back\b|\bgiv(e|es|en|ing) back (a part|the part)\b|fusing[./]trimming": "epilogue splitting",
-    r"hlo\.settled\b": "hlo.fixpoint",
     r"hlo\.whole\b(?!_)": "hlo.replicated",
     r"[\"'`]tiny(_loop)?[\"'`]|\btiny[-_ ](fusions?|loops?|kernels?)\b|\bTinyLimits\b": "straight-line fusion",
     r"hlo\.fusion = .update.|`update` (fusion|kind)|\bkind `update`": "in-place update",
@@ -66,6 +65,6 @@ def test_names_that_were_replaced_stay_away() -> None:
 def test_the_list_finds_what_it_is_for() -> None:
     said = "the second road, mended, the yardstick, it stands alone, made it small, a finding is none"
     assert len(re.findall("|".join(WORDS), said)) == 6
-    said = """typical_order settle_rows part_to_give_back hlo.settled hlo.whole "tiny" tiny_loop `update` fusion
+    said = """typical_order settle_rows part_to_give_back hlo.whole "tiny" tiny_loop `update` fusion
     class Probe: neutral confined symbolize open_size"""
-    assert len(re.findall("|".join(NAMES), said)) == 13
+    assert len(re.findall("|".join(NAMES), said)) == 12

@@ -47,6 +47,26 @@ class Options(Pass):
             block.operations[0].operation.operands[0] = block.operations[1].operation.result
 
 
+RUNS: list[str] = []
+
+
+@dataclass(frozen=True)
+class Counted(Pass):
+    """A pass that says that it ran, and whether it changed something."""
+
+    name: ClassVar[str] = "counted"
+    idempotent: ClassVar[bool] = True
+    about: str = ""
+    changes: bool = False
+
+    def roots(self):
+        return (self.about,) if self.about else None
+
+    def run(self, module):
+        RUNS.append(self.about)
+        return self.changes
+
+
 @pytest.fixture(autouse=True)
 def _register(monkeypatch):
     monkeypatch.setattr(registry, "_loaded", {Options.name: Options})
@@ -114,6 +134,22 @@ def test_steps_may_be_passes_or_text(parse):
     module = parse(MODULE)
     (Pipeline([Cse()]) + Pipeline(["canonicalize"])).run(module)
     assert "hlo.tanh" not in str(module)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([Counted("hlo.tanh"), Counted("hlo.dot"), Counted()], ["hlo.tanh", ""]),
+        ([Counted(), Counted(), Counted(changes=True), Counted()], ["", "", ""]),
+        ([Counted("hlo.tanh"), Counted("hlo.tanh"), "strip-debuginfo", Counted("hlo.tanh")], ["hlo.tanh"] * 2),
+        # The dead ops go, and with them the names that the third pass is about.
+        ([Counted("hlo.tanh"), Dce(), Counted("hlo.tanh")], ["hlo.tanh"]),
+    ],
+)
+def test_passes_that_would_change_nothing_do_not_run(parse, steps, expected):
+    RUNS.clear()
+    Pipeline(steps).run(parse(MODULE))
+    assert expected == RUNS
 
 
 def test_an_exception_in_a_pass_becomes_an_internal_error_with_the_pipeline(parse):
