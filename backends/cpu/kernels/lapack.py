@@ -1,4 +1,5 @@
-"""Calls of LAPACK, matrix by matrix. What is called, with what, is in lapack_routines.py.
+"""Calls of LAPACK, matrix by matrix. What is called, with what, is in lapack_routines.py. Many small matrices are
+factorized without it (lu.py).
 
 Small matrices are split over threads. Large ones are one iteration, for LAPACK's own threads: OpenBLAS decides by the
 sizes alone how many take part, so either way no bit depends on how many threads a program has.
@@ -16,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels import lu
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.lapack_routines import (
@@ -39,7 +41,7 @@ from stablehlo_py.backends.cpu.symbols import library_address, library_symbol
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
-from stablehlo_py.codegen.types import ELEMENTS, Element
+from stablehlo_py.codegen.types import ELEMENTS, Element, element
 from stablehlo_py.dialect.custom_call import read_call
 from stablehlo_py.dialect.symint import IntLike, SymInt, is_known, largest, less, minimum, select
 from stablehlo_py.errors import UnsupportedError
@@ -65,6 +67,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     call = read_call(op)
     routine = routine_of(call)
     batch = math.prod(batch_of(call, routine))
+    rows, columns = (*routine.operands[0].shape, 1)[:2]
+    if routine.name.endswith("getrf") and lu.fits(target, element(op.operands[0]), rows, columns, batch):
+        return lu.emit(fusion, target, int(rows), int(columns), batch)
     small = less(math.prod(routine.operands[0].shape), SMALL_MATRIX + 1)
     numbers = [fusion.inputs.index(value) for value in op.operands]
     in_place = [(numbers.index(input_), output) for input_, output in fusion.inplace]

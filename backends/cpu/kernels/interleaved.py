@@ -1,0 +1,91 @@
+"""Matrices of a batch side by side, each a lane: an element of all of them is a vector in scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.types import PARTS, Element, Lanes
+
+
+@dataclass(frozen=True)
+class Interleaved:
+    """`lanes` matrices of `count` elements each, in scratch memory; a complex element is two vectors."""
+
+    f: Function
+    of: Element
+    count: int
+    lanes: int
+    place: Value
+
+    @property
+    def bytes(self) -> int:
+        """How much memory that is."""
+        return self.count * self.lanes * self.of.bytes
+
+    @property
+    def _part(self) -> Element:
+        """What is a vector."""
+        return PARTS.get(self.of.name, self.of)
+
+    @property
+    def _numbers(self) -> int:
+        """How many of them a matrix has."""
+        return self.count * (2 if self.of.is_complex else 1)
+
+    def get(self, at: Index) -> Lanes:
+        """Element `at` of every matrix."""
+        if not self.of.is_complex:
+            return self._get(at)
+        first = self.f.imul(at, 2)
+        return unpack(pack([self._get(first), self._get(self.f.iadd(first, 1))]), self.of)[0]
+
+    def set(self, at: Index, value: Lanes) -> None:
+        """Element `at` of every matrix becomes its lane of `value`."""
+        parts = types.parts(value)
+        first = self.f.imul(at, len(parts))
+        for part, lanes in enumerate(parts):
+            self._set(self.f.iadd(first, part), lanes)
+
+    def read(self, source: Value, first: Index, held: Index) -> None:
+        """Lane l becomes matrix first + l of memory. Where fewer matrices than lanes are left (`held`), the other lanes
+        stay as they are."""
+        f, n = self.f, self._numbers
+
+        def one(lane: Value, at: Value) -> None:
+            number = f.iadd(f.imul(f.iadd(first, lane), n), at)
+            value = types.load(f, self._part, source, number)
+            types.store(f, self._part, value, self.place, f.iadd(f.imul(at, self.lanes), lane))
+
+        self._each(held, lambda: load_rows(f, self._part, self._row(source, first), n, self.lanes, self._set), one)
+
+    def write(self, to: Value, first: Index, held: Index) -> None:
+        """The opposite of `read`."""
+        f, n = self.f, self._numbers
+
+        def one(lane: Value, at: Value) -> None:
+            value = types.load(f, self._part, self.place, f.iadd(f.imul(at, self.lanes), lane))
+            types.store(f, self._part, value, to, f.iadd(f.imul(f.iadd(first, lane), n), at))
+
+        self._each(held, lambda: store_rows(f, self._part, self._row(to, first), n, self.lanes, self._get), one)
+
+    def _each(self, held: Index, whole: Callable[[], None], one: Callable[[Value, Value], None]) -> None:
+        f = self.f
+
+        def some() -> None:
+            f.loop(0, held, 1, lambda lane: f.loop(0, self._numbers, 1, lambda at: one(lane, at)))
+
+        f.if_(f.cmp("eq", f.index(held), f.const(self.lanes)), whole, some, unlikely=False)
+
+    def _row(self, memory: Value, first: Index) -> Value:
+        return self.f.gep(memory, self.f.imul(first, self._numbers), self._part.storage)
+
+    def _get(self, number: Index) -> Lanes:
+        return types.load(self.f, self._part, self.place, self.f.imul(number, self.lanes), self.lanes)
+
+    def _set(self, number: Index, value: Lanes) -> None:
+        types.store(self.f, self._part, value, self.place, self.f.imul(number, self.lanes))
