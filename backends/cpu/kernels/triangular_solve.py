@@ -2,7 +2,7 @@
 
 Right-hand sides are independent of each other: lanes are sides. Solving from the left they lie side by side in memory;
 solving from the right each is a row, and a group of rows is transposed through scratch. Where there is one side, lanes
-are coefficients (vector_substitution.py).
+are coefficients (vector_substitution.py). Of many small systems with few sides, lanes are systems.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
+from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.backends.cpu.kernels.vector_substitution import VectorSubstitution
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
-from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic, subtract_product
 from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike, less, maximum, select, size_hint
 from stablehlo_py.dialect.types import flag, shape, text
 
 MOST_VECTORS = 4  # vectors of sides that share the loads of coefficients
 MOST_ROWS = 4  # unknowns that share the loads of solved ones
 VECTORS_FROM = 2  # vectors of coefficients of a row, from which a single side is solved by them
+MOST_BATCHED = 16  # unknowns of systems that are lanes: matrices of a vector of them fit into the nearest cache
+SIDES_OF_VECTOR = 8  # lanes at least for each side: with more sides, lanes that are sides are as fast
 OTHER_REGISTERS = 8  # than those for sums: coefficients, loaded vectors
 
 
@@ -73,6 +77,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     most = target.lanes(of.compute.bits)
     if sides == 1 and of.storage == of.compute and isinstance(n, int) and n >= VECTORS_FROM * most:
         return _of_vectors(fusion, target, systems, n, most)
+    if isinstance(n, int) and isinstance(sides, int) and isinstance(systems.batch, int):
+        few_sides = 0 < sides * SIDES_OF_VECTOR <= most
+        if few_sides and 0 < n <= MOST_BATCHED and systems.batch >= most:
+            return _of_batches(fusion, target, systems, n, sides, most)
     parts: list[Part] = []
     private: IntLike = 0
     for lanes, vectors, served in _widths(sides, most, left):
@@ -99,6 +107,20 @@ def _of_vectors(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, lanes: i
     shared = (s.of, n, lanes, s.transposed, s.forward, s.unit, matrix, known, f.parameters["out0"])
     f.loop(f.begin, f.end, 1, VectorSubstitution(f, *shared).solve)
     return Kernel.of(op_phase(f, s.batch, n * (n / lanes * 0.2 + 10.0)))
+
+
+def _of_batches(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, sides: int, lanes: int) -> Kernel:
+    """One phase over groups of as many systems as lanes."""
+    op = fusion.op("hlo.triangular_solve")
+    f = phase_function(fusion, target)
+    matrices = Interleaved(f, s.of, n * n, lanes, f.private)
+    unknowns = Interleaved(f, s.of, n * sides, lanes, f.gep(f.private, aligned(matrices.bytes), I8))
+    group = _Batch(f, s, sides, matrices, unknowns, target.registers)
+    known, out = operand(f, fusion, op.operands[1]), f.parameters["out0"]
+    source = operand(f, fusion, op.operands[0])
+    f.loop(f.begin, f.end, 1, partial(group.solve_all, source=source, known=known, out=out))
+    part = op_phase(f, -(-s.batch // lanes), 2.0 * n * (n + sides) + 0.5 * n * n * sides)
+    return Kernel.of(part, private_bytes=aligned(matrices.bytes) + unknowns.bytes)
 
 
 def _widths(sides: IntLike, most: int, left: bool) -> list[tuple[int, int, IntLike]]:
@@ -220,3 +242,38 @@ class _Group:
         diagonal = None if s.unit else self._coefficient(base, row, row)
         values = sums if diagonal is None else [field_arithmetic(f, "divide", total, diagonal) for total in sums]
         return [rounded(f, s.of, value) for value in values]
+
+
+class _Batch(_Group):
+    """Solves as many systems at once as there are lanes; a vector holds one side of each."""
+
+    def __init__(
+        self, f: Function, systems: _Systems, sides: int, matrices: Interleaved, unknowns: Interleaved, registers: int
+    ) -> None:
+        super().__init__(f, systems, matrices.lanes, sides, matrices.place, registers)
+        self.matrices, self.unknowns, self.sides = matrices, unknowns, sides
+
+    def solve_all(self, number: Value, source: Value, known: Value, out: Value) -> None:
+        """Those of group `number`."""
+        f, first = self.f, self.f.imul(number, self.lanes)
+        held = f.imin(f.isub(self.systems.batch, first), self.lanes)
+        self.matrices.read(source, first, held)
+        self.unknowns.read(known, first, held)
+
+        def place(row: Index, side: int) -> Index:
+            if self.systems.left:
+                return f.iadd(f.imul(row, self.sides), side)
+            return f.iadd(row, self.systems.n * side)
+
+        def get(row: Index, side: int) -> Lanes:
+            return self.unknowns.get(place(row, side))
+
+        self._substitute(0, get, get, lambda row, side, value: self.unknowns.set(place(row, side), value))
+        self.unknowns.write(out, first, held)
+
+    def _coefficient(self, base: Index, row: Index, column: Index) -> Lanes:
+        """That of each system."""
+        s = self.systems
+        first, second = (column, row) if s.transposed else (row, column)
+        value = self.matrices.get(self.f.iadd(self.f.imul(first, s.n), second))
+        return (value[0], self.f.fneg(value[1])) if s.conjugated and isinstance(value, tuple) else value
