@@ -211,11 +211,16 @@ class LaneTransform:
 
     def __post_init__(self) -> None:
         self.part = PARTS[self.of.name].compute
-        self.stages = radices(self.n, self.registers)
+        self.stages = radices(self.length, self.registers)
         self.blocks = -(-self.width // self.lanes)
         self.masked = self.source == self.target and self.width % self.lanes != 0
         size = 2 * self.n * self.lanes * self.part.bits // 8
         self.buffer_bytes = -(-size // _LINE) * _LINE
+
+    @property
+    def length(self) -> int:
+        """Of the transforms that are done in stages."""
+        return self.n
 
     @property
     def iterations(self) -> IntLike:
@@ -249,8 +254,8 @@ class LaneTransform:
     def _twiddles(self, f: Function) -> list[Value | None]:
         """Per stage, for p < m and 0 < k < radix: exp(-2 pi i p k / (m radix)); none for the last stage (m = 1)."""
         found: list[Value | None] = []
-        left = self.n
-        require_table(self.n, self.n)
+        left = self.length
+        require_table(left, self.n)
         for number, radix in enumerate(self.stages):
             m = left // radix
             p, k = np.arange(m).reshape(-1, 1), np.arange(1, radix).reshape(1, -1)
@@ -280,11 +285,7 @@ class LaneTransform:
         twiddles: list[Value | None],
         twist: tuple[Value | None, Value] | None,
     ) -> None:
-        outer, block = f.idiv(number, self.blocks), f.irem(number, self.blocks)
-        start = f.imul(block, self.lanes)
-        if not self.masked:
-            start = f.imin(start, self.width - self.lanes)
-        mask = f.tail_mask(f.isub(self.width, start), self.lanes) if self.masked else None
+        outer, block, start, mask = self._place(f, number)
         if self.source_rows:
             self._rows(f, self.source, outer, start, buffers[0], load=True)
 
@@ -319,13 +320,31 @@ class LaneTransform:
                 write = self._buffered_write(f, buffers[(stage + 1) % 2], base)
             return (lambda j, value: write(j, finished(f.iadd(base, j), value))) if last else write
 
-        left, step = self.n, 1
+        self._pass(f, twiddles, reader, writer)
+        if self.target_rows:
+            self._rows(f, self.target, outer, start, buffers[len(self.stages) % 2], load=False)
+
+    def _place(self, f: Function, number: Value) -> tuple[Index, Index, Index, Value | None]:
+        """Of a group: outer number, block, first of the transforms, and which of its lanes are in the array."""
+        outer, block = f.idiv(number, self.blocks), f.irem(number, self.blocks)
+        start = f.imul(block, self.lanes)
+        if not self.masked:
+            start = f.imin(start, self.width - self.lanes)
+        return outer, block, start, f.tail_mask(f.isub(self.width, start), self.lanes) if self.masked else None
+
+    def _pass(
+        self,
+        f: Function,
+        twiddles: Sequence[Value | None],
+        reader: Callable[[int, Index], Read],
+        writer: Callable[[int, Index], Write],
+    ) -> None:
+        """All stages; `reader` and `writer` take the number of a stage."""
+        left, step = self.length, 1
         for stage, radix in enumerate(self.stages):
             left //= radix
             self._stage(f, radix, left, step, twiddles[stage], partial(reader, stage), partial(writer, stage))
             step *= radix
-        if self.target_rows:
-            self._rows(f, self.target, outer, start, buffers[len(self.stages) % 2], load=False)
 
     def _stage(
         self,

@@ -3,8 +3,8 @@
 An axis at a time, innermost first. A transform along an axis is one phase (fourier.py); a long one, or one without
 enough neighbours to fill vectors, is two phases: with n = n1 n2, transforms of length n1 over columns, a
 multiplication, transforms of length n2 over rows (Bailey's four-step method). A length with a large prime factor is a
-convolution of a length without one (Bluestein). Lengths are static: every factor is in a read-only table, computed in
-extended precision.
+convolution of a length without one (of a prime length Rader's, fourier_prime.py, else Bluestein's). Lengths are static:
+every factor is in a read-only table, computed in extended precision.
 """
 
 from __future__ import annotations
@@ -23,13 +23,20 @@ from stablehlo_py.backends.cpu.kernels.fourier import (
     roots,
 )
 from stablehlo_py.backends.cpu.kernels.fourier_phases import Chirp, Phases, copy, product
+from stablehlo_py.backends.cpu.kernels.fourier_prime import PrimeTransform, is_served
 from stablehlo_py.dialect.symint import IntLike, is_known
 
 SCRATCH = 1 << 19  # bytes of scratch that a group of lanes should not exceed: half of a usual L2 cache
 
 
 class Transforms(Phases):
-    """Complex transforms, as phases of a kernel under construction."""
+    """Complex transforms, as phases of a kernel under construction.
+
+    Attributes:
+        primes: whether lanes are transforms, those of a prime length too.
+    """
+
+    primes = True
 
     def axes(
         self,
@@ -59,6 +66,8 @@ class Transforms(Phases):
     ) -> None:
         """Transforms of length n > 1; element j of one lies at (o n + j) inner + i. In place only where inner > 1."""
         if prime_factors(n)[-1] > LARGEST_RADIX:
+            if self._prime(source, target, outer, n, inner, inverse, scale):
+                return
             self._bluestein(source, target, outer, n, inner, inverse, scale)
             return
         if inner > 1:
@@ -76,6 +85,32 @@ class Transforms(Phases):
         self._transform(
             "rows", source, target, n, 1, outer, lanes, source_rows=True, target_rows=True, inverse=inverse, scale=scale
         )
+
+    def _prime(
+        self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, inverse: bool, scale: float
+    ) -> bool:
+        """Transforms of a prime length by Rader's convolutions, where these have at least half of a vector's lanes:
+        they are half as long as chirps'."""
+        wide = inner > 1
+        count = inner if wide else outer
+        lanes = self._fitting(n, self.lanes)
+        if not (self.primes and is_served(n) and isinstance(count, int)) or 2 * min(lanes, count) < self.lanes:
+            return False
+        self._transform(
+            "prime",
+            source,
+            target,
+            n,
+            outer if wide else 1,
+            count,
+            min(lanes, 1 << (count.bit_length() - 1)),
+            kind=PrimeTransform,
+            source_rows=not wide,
+            target_rows=not wide,
+            inverse=inverse,
+            scale=scale,
+        )
+        return True
 
     def _fitting(self, n: int, lanes: int) -> int:
         while lanes > 1 and 4 * n * lanes * self.part.bytes > SCRATCH:
@@ -100,9 +135,11 @@ class Transforms(Phases):
         outer: IntLike,
         width: IntLike,
         lanes: int,
+        *,
+        kind: type[LaneTransform] = LaneTransform,
         **options: Any,
     ) -> None:
-        transform = LaneTransform(
+        transform = kind(
             self.name(suffix),
             self.of,
             n,

@@ -53,6 +53,7 @@ class _Plan(Transforms):
     """
 
     chunk = 1
+    primes = False
 
     def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
         super().__init__(fusion, serial.Thread.of(target))

@@ -12,6 +12,7 @@ import scipy.fft
 
 import stablehlo_py
 from stablehlo_py.backends.cpu.features import missing_features
+from stablehlo_py.backends.cpu.kernels import fourier_prime
 from stablehlo_py.backends.cpu.kernels.fourier import prime_factors, radices, roots
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, required_features
 
@@ -105,6 +106,22 @@ def test_long_rows(kind: str, n: int) -> None:
 def test_several_dimensions(sizes: tuple[int, ...], axes: int, kind: str, target: str) -> None:
     for dtype in ("f32", "f64"):
         check(kind, sizes, sizes[len(sizes) - axes :], dtype, target=target)
+
+
+@pytest.mark.parametrize("target", PRESENT)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("sizes", "axes"), [((33, 37), 1), ((16, 1009), 1), ((2, 61, 19), 2), ((41, 43), 2)])
+def test_prime_lengths(sizes: tuple[int, ...], axes: int, kind: str, target: str) -> None:
+    """By Rader's convolution: of rows, and of columns, whose last vector is not full."""
+    assert fourier_prime.is_served(37) and not fourier_prime.is_served(83) and not fourier_prime.is_served(74)
+    for dtype in ("f32", "f64"):
+        check(kind, sizes, sizes[len(sizes) - axes :], dtype, target=target)
+
+
+def test_threads_do_not_change_bits_of_prime_lengths() -> None:
+    x = operand("FFT", (100, 97), (97,), "f32")
+    one, two, four = (transform("FFT", x, x, (97,), threads=count) for count in (1, 2, 4))
+    assert one.tobytes() == two.tobytes() == four.tobytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)
