@@ -22,6 +22,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -75,11 +76,18 @@ def _place() -> str:
     frame: FrameType | None = sys._getframe(1)
     lines = list[str]()
     while frame is not None and len(lines) < _MOST_FRAMES:
-        file, name = Path(frame.f_code.co_filename), frame.f_code.co_name
-        if _CODEGEN not in file.parents and name not in _COMPREHENSIONS:
-            lines.append(f"{file.name}:{frame.f_lineno}")
+        file = _template(frame.f_code.co_filename)
+        if file and frame.f_code.co_name not in _COMPREHENSIONS:
+            lines.append(f"{file}:{frame.f_lineno}")
         frame = frame.f_back
     return " < ".join(lines)
+
+
+@cache
+def _template(path: str) -> str:
+    """The name of a file; "" where it is one of code generation."""
+    file = Path(path)
+    return "" if _CODEGEN in file.parents else file.name
 
 
 class RaceCheckEmitter(SpirvEmitter):
