@@ -52,6 +52,7 @@ ESTIMATES = {
     "backends/cpu/kernels/tile.py": "cost of a phase",
     "backends/cpu/kernels/tiling.py": "which axes become rows and lanes",
     "backends/cpu/kernels/triangular_solve.py": "cost of a phase",
+    "backends/cpu/program.py": "how many chunks a phase has",
     "passes/buffer_assignment.py": "order of a listing",
     "passes/buffers/slots.py": "order in which buffers are placed",
     "passes/fusing/clusters.py": "trip count of a member",
