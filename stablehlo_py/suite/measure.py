@@ -44,7 +44,8 @@ class Measurement:
     least time that the peaks of the machine allow for the operations, and for the bytes of arguments and results that
     are touched, `limit` which of them; None where loops decide how much is computed. `processor`: whether
     seconds of calls are the processor's. `arguments`: their types and shapes. `memory`: bytes that a call needs for
-    intermediate values, and XLA's. `peers`: what else was asked for."""
+    intermediate values, and XLA's. `one_thread`: our time with one thread / `seconds`, from the same rounds; None
+    where `threads` is 1. `peers`: what else was asked for."""
 
     model: str
     size: str
@@ -68,6 +69,7 @@ class Measurement:
     limit: Limit | None = None
     memory: int | None = None
     xla_memory: int | None = None
+    one_thread: float | None = None
     peers: dict[str, PeerTime] = field(default_factory=dict)
 
     @classmethod
@@ -170,10 +172,8 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
     rounds = request["rounds"]
     result = Measurement(model.name, model.size, model.weights, request["threads"], model.tolerance)
 
-    def ours(cache_dir: str | None) -> tuple[CompiledProgram, Executable]:
-        options = shlo.Options(
-            threads=request["threads"], cache_dir=cache_dir, cpu=request["cpu"], device=request["device"]
-        )
+    def ours(cache_dir: str | None, threads: int = request["threads"]) -> tuple[CompiledProgram, Executable]:
+        options = shlo.Options(threads=threads, cache_dir=cache_dir, cpu=request["cpu"], device=request["device"])
         program = compile_program(exported, target=request["target"], options=options)
         return program, executable_of(program, options.device)
 
@@ -205,18 +205,22 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
     result.memory, analysis = program.arena_bytes, compiled.memory_analysis()
     result.xla_memory = None if analysis is None else analysis.temp_size_in_bytes
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))
-    buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
-    calls = [
-        lambda: wait_for(executable.call(buffers)),
-        lambda: jax.block_until_ready(compiled(*on_device)),
-        *peers.values(),
-    ]
+
+    def call_of(executable: Executable) -> Call:
+        buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
+        return lambda: wait_for(executable.call(buffers))
+
+    calls = [call_of(executable), lambda: jax.block_until_ready(compiled(*on_device)), *peers.values()]
+    if result.threads > 1:
+        calls.append(call_of(ours(None, threads=1)[1]))
     seconds, ratios = interleaved(
         calls, rounds, request["budget"], time.process_time if request["processor"] else time.perf_counter
     )
     result.seconds, result.xla_seconds, result.speedup = *seconds[:2], ratios[1]
-    for name, *times in zip(peers, seconds[2:], ratios[2:], strict=True):
-        result.peers[name] = PeerTime(times[0], times[1])
+    if result.threads > 1:
+        result.one_thread = ratios[-1]
+    for number, name in enumerate(peers, start=2):
+        result.peers[name] = PeerTime(seconds[number], ratios[number])
     with tempfile.TemporaryDirectory() as folder:
         result.xla_compile_cached = _xla_cached(lower, folder)
     return result

@@ -4,16 +4,17 @@ to their peers, what a second thread brings, how long they compile, what memory 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 
 from stablehlo_py.markdown import table
 from stablehlo_py.suite.measure import Measurement
 from stablehlo_py.suite.operations_page import behind_table, class_table, mean
 
 SLOWER = 1.03  # two threads / one, beyond what equal programs differ by
+WORTHWHILE = 0.65  # two threads / one, of a program of more than a millisecond whose bound is arithmetic
 XLA_MARGIN = 4 << 20  # bytes that its libraries take themselves
 _COMPILATIONS = ((0.3, "more than 300 ms"), (0.1, "100 to 300 ms"), (0.0, "less than 100 ms"))  # under XLA, seconds
 _COMPILATION_COLUMNS = ("XLA takes", "threads", "programs", "XLA / ours", "longer than under XLA", "longest")
+_SCALES_BADLY = f"bound by arithmetic, more than 1 ms, above {WORTHWHILE}"
 _MEMORY_COLUMNS = ("class", "threads", "programs", "more than XLA's temporaries and 4 MiB")
 
 Classes = dict[str, list[Measurement]]
@@ -27,10 +28,12 @@ def performance_page(measurements: Sequence[Measurement], class_of: Callable[[st
         title, some = f"{count} thread{'s' * (count > 1)}", [m for m in measurements if m.threads == count]
         classes = [("all", some), *_classes(some, class_of).items()]
         parts += [f"### {title.capitalize()}\n\n{class_table(classes)}", f"### Behind, {title}\n\n{behind_table(some)}"]
-    for few, many in pairwise(counts):
-        head = ("class", "programs", f"{many} threads / {few}", "slower by more than 3 %")
-        rows = _threads(measurements, class_of, few, many)
-        parts.append(f"### {many} threads next to {few}\n\n{table(head, rows)}")
+    for count in counts:
+        several = [m for m in measurements if m.threads == count and m.one_thread]
+        if several:
+            head = ("class", "programs", f"{count} threads / 1", "slower by more than 3 %", _SCALES_BADLY)
+            rows = (_threads(*each) for each in _classes(several, class_of).items())
+            parts.append(f"### {count} threads next to 1\n\n{table(head, rows)}")
     for title, columns, lines in (
         ("Compilation", _COMPILATION_COLUMNS, _compilations(measurements, counts)),
         ("Memory", _MEMORY_COLUMNS, _memory(measurements, class_of, counts)),
@@ -50,15 +53,13 @@ def _named(pairs: Sequence[tuple[float, str]]) -> str:
     return ", ".join(f"{name.rpartition('/')[2]} {value:.2f}" for value, name in pairs) or "none"
 
 
-def _threads(
-    measurements: Sequence[Measurement], class_of: Callable[[str], str], few: int, many: int
-) -> Iterator[tuple[object, ...]]:
-    seconds = {(m.model, m.threads): m.seconds for m in measurements if m.seconds}
-    for name, group in _classes([m for m in measurements if m.threads == many], class_of).items():
-        both = [each.model for each in group if {(each.model, few), (each.model, many)} <= seconds.keys()]
-        ratios = {model: seconds[model, many] / seconds[model, few] for model in both}
-        slower = sorted(((ratio, model) for model, ratio in ratios.items() if ratio > SLOWER), reverse=True)
-        yield name, len(ratios), mean(ratios.values()), _named(slower)
+def _threads(name: str, group: Sequence[Measurement]) -> tuple[object, ...]:
+    ratios = [(1 / (m.one_thread or 1.0), m) for m in group]
+    slower = [(ratio, m.model) for ratio, m in ratios if ratio > SLOWER]
+    long = [(ratio, m.model) for ratio, m in ratios if m.limit == "arithmetic" and (m.seconds or 0.0) / ratio > 1e-3]
+    worse = [each for each in long if each[0] > WORTHWHILE]
+    several = (_named(sorted(each, reverse=True)) for each in (slower, worse))
+    return name, len(ratios), mean(ratio for ratio, _ in ratios), *several
 
 
 def _compilations(measurements: Sequence[Measurement], counts: Sequence[int]) -> Iterator[tuple[object, ...]]:

@@ -67,8 +67,9 @@ def test_the_page_of_all_suites_says_what_is_behind_slower_with_two_threads_or_l
         "movement/pad", "full", "argument", 1, 1e-4, 0.0, 1e-3, 2e-3, 2.0, 0.2, 0.1, 0.4, 0.1, memory=1, xla_memory=0
     )
     slow = replace(one, model="mlp", speedup=0.5, xla_seconds=5e-4, compile_cold=0.25, xla_compile_cold=0.125)
-    heavy = replace(one, threads=2, seconds=1.5e-3, memory=9 << 20)
-    results = replace(RESULTS, measurements=[one, slow, heavy, replace(slow, threads=2, seconds=5e-4, speedup=1.0)])
+    heavy = replace(one, threads=2, seconds=1.5e-3, memory=9 << 20, one_thread=0.625)
+    fast = replace(slow, threads=2, seconds=2e-3, speedup=1.0, one_thread=1.25, limit="arithmetic")
+    results = replace(RESULTS, measurements=[one, slow, heavy, fast])
     page = bench.markdown(results, "command", bench.ALL)
     tables = {part.partition("\n")[0]: part.splitlines() for part in page.split("### ")}
     assert list(tables)[1:] == [
@@ -81,8 +82,8 @@ def test_the_page_of_all_suites_says_what_is_behind_slower_with_two_threads_or_l
     assert [line.split(" | ")[0] for line in rows["Behind, 1 thread"]] == ["| mlp"]
     assert rows["Behind, 2 threads"] == []
     assert rows["2 threads next to 1"] == [
-        "| operations: movement | 1 | 1.50 | pad 1.50 |",
-        "| models | 1 | 0.50 | none |",
+        "| operations: movement | 1 | 1.60 | pad 1.60 | none |",
+        "| models | 1 | 0.80 | none | mlp 0.80 |",
     ]
     assert rows["Compilation"][0] == "| more than 300 ms | 1 | 1 | 2.00 | none | movement/pad 0.20 s |"
     assert rows["Compilation"][2] == "| 100 to 300 ms | 1 | 1 | 0.50 | mlp 0.50 | mlp 0.25 s |"
