@@ -103,17 +103,21 @@ def reduce_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> R
 
 @REDUCE.pair("hlo.reduce", "hlo.select", where="square in both; the rest is the identity; over one of them at least")
 def reduce_diagonal(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "reduce(select(i == j, x, c)) over j -> reduce(diagonal of x)"
+    "reduce(select(i == j and p, x, c)) over j -> reduce(diagonal of select(p, x, c))"
     kind, dimensions, init = text(op, "kind"), i64s(op, "dimensions"), op.operands[1]
     pred, x, rest = inner.operands
     sizes = shape(x)
-    pair = _equal_places(pred)
+    both = defining(pred, "hlo.and")
+    terms = list(both.operands) if both is not None else [pred]
+    pair, other = next(((pair, term) for term in terms if (pair := _equal_places(term))), (None, pred))
     if pair is None or not is_identity(kind, rest):
         return None
     gone, kept = pair if pair[0] in dimensions else pair[::-1]
     size = sizes[kept]
     if gone not in dimensions or not is_known(*sizes) or sizes[gone] != size or size < 2:
         return None
+    if both is not None:
+        x = rewriter.value("select", x.type, *(term for term in terms if term != other), x, rest)
     # What is left of the two dimensions lies where the kept one was.
     order = [dimension for dimension in range(len(sizes)) if dimension != gone]
     at = order.index(kept)

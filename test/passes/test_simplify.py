@@ -131,13 +131,16 @@ def iota(text: str, dimension: int = 0) -> ir.Value:
     return b.value("iota", typed(text), dimension=dimension)
 
 
-def masked(x: ir.Value, first: int, second: int, rest: float) -> ir.Value:
-    """x where its places along two dimensions are equal."""
+def masked(x: ir.Value, first: int, second: int, rest: float, above: float | None = None) -> ir.Value:
+    """x where its places along two dimensions are equal, and it is above a number."""
     sizes = b.shape(x)
     element = typed("i32").element_type
     places = b.broadcast(b.value("iota", b.tensor([sizes[first]], element), dimension=0), sizes, [first])
     others = b.value("iota", b.tensor(sizes, element), dimension=second)
-    return select(compare(places, others, "EQ"), x, like(x, rest))
+    seen = compare(places, others, "EQ")
+    if above is not None:
+        seen = b.like("and", seen, compare(x, like(x, above), "GT"))
+    return select(seen, x, like(x, rest))
 
 
 def unary(name: str) -> Callable[[ir.Value], ir.Value]:
@@ -364,6 +367,7 @@ REDUCE = [
     case("reduce-diagonal", "80x80xf32", lambda x: reduce(masked(x, 1, 0, 0.0), "add", [0], scalar(0.0))),
     case("reduce-diagonal", "80x80xi32", lambda x: reduce(masked(x, 0, 1, 1), "multiply", [1], scalar(3, "i32"))),
     case("reduce-diagonal", "40x2x3x40xf32", lambda x: reduce(masked(x, 0, 3, -math.inf), "maximum", [0], scalar(1.0))),
+    case("reduce-diagonal", "80x80xf32", lambda x: reduce(masked(x, 0, 1, math.inf, 0.5), "minimum", [0], scalar(1.0))),
     case("reduce-diagonal", "40x2x40x3xf32", lambda x: reduce(masked(x, 0, 2, 0.0), "add", [2, 1], scalar(0.0)), 1e-6),
     case("reduce-to-place", "16xf32", lambda x: best_place(x)[1]),
     case("reduce-to-place", "8x5xf32", lambda x: best_place(x)[1]),
