@@ -265,17 +265,8 @@ class Gemm:
         buffer = f.alloca(rows.height * strip.vectors * lanes, self.arithmetic.accumulator)
 
         def tile(number: Index) -> None:
-            row, height = rows.begin(f, number), f.index(rows.base)
-            if rows.extra:
-                is_tall = f.cmp("slt", f.index(number), f.const(rows.extra))
-                height = f.index(f.iadd(rows.base, f.cast("zext", is_tall, I64)))
-                f.if_(
-                    is_tall,
-                    lambda: self._call_tile(f, strip, steps, row, rows.height, buffer),
-                    lambda: self._call_tile(f, strip, steps, row, rows.base, buffer),
-                )
-            else:
-                self._call_tile(f, strip, steps, row, rows.base, buffer)
+            row = rows.begin(f, number)
+            height = self._call_tiles(f, strip, steps, number, row, buffer, adds=False)
 
             def one(line: Index) -> None:
                 offset = f.imul(line, strip.vectors * lanes)
@@ -285,6 +276,20 @@ class Gemm:
             f.loop(0, height, 1, one, nonempty=True)
 
         f.loop(first, last, 1, tile)
+
+    def _call_tiles(
+        self, f: Function, strip: _Strip, steps: _Steps, number: Index, row: Index, sums: Value, *, adds: bool
+    ) -> Value:
+        """Call the tile of that number, of one of two heights; how high it is."""
+        rows = self.plan.rows
+        assert isinstance(rows, Split)
+        call = partial(self._call_tile, f, strip, steps, row, sums=sums, adds=adds)
+        if not rows.extra:
+            call(height=rows.base)
+            return f.index(rows.base)
+        is_tall = f.cmp("slt", f.index(number), f.const(rows.extra))
+        f.if_(is_tall, lambda: call(height=rows.height), lambda: call(height=rows.base))
+        return f.index(f.iadd(rows.base, f.cast("zext", is_tall, I64)))
 
     def _by_chunks(self, f: Function, strip: _Strip, first: Index, last: Index) -> None:
         """All row tiles against one chunk of the panel, then against the next; sums add up in the buffer."""
@@ -314,13 +319,13 @@ class Gemm:
                 for place, value in zip(places, sums, strict=True):
                     f.store(self.arithmetic.add(f, f.load(self.vector, buffer, place), value), buffer, place)
 
-            def add(row: Index, sums: list[Value]) -> None:
-                for v, value in enumerate(sums):
-                    place = at(row, v)
-                    f.store(self.arithmetic.add(f, f.load(self.vector, buffer, place), value), buffer, place)
+            def add(number: Index) -> None:
+                row = rows.begin(f, number)
+                sums = f.gep(buffer, at(row, 0), self.vector.element)
+                self._call_tiles(f, strip, contracted, number, row, sums, adds=True)
 
             if self.calls_tiles:
-                self._by_calls(f, strip, contracted, first, last, add)
+                f.loop(first, last, 1, add)
             else:
                 rows.emit(f, first, last, tile)
 
@@ -414,8 +419,10 @@ class Gemm:
         unroll = unroll and all(isinstance(size, int) for size in steps.sizes)
         return contract(f, steps.sizes, a, b, sums, partial(tile.products, f), unroll=unroll)
 
-    def _call_tile(self, f: Function, strip: _Strip, steps: _Steps, row: Index, height: int, sums: Value) -> None:
-        """The products of a tile as a call; the sums go to memory."""
+    def _call_tile(
+        self, f: Function, strip: _Strip, steps: _Steps, row: Index, height: int, sums: Value, *, adds: bool
+    ) -> None:
+        """The products of a tile as a call; the sums go to memory, or are added to what is there."""
         assert self.shared is not None
         a, row_stride, b = self._sides(f, strip, steps, row, height)
         tile = SharedTile(
@@ -429,6 +436,7 @@ class Gemm:
             max(2, len(self.contraction.k)),
             neighbours=row_stride == 1,
             prefetched=self._prefetched,
+            adds=adds,
         )
         self.shared.add(tile)
         tile.call(f, sums, (a[0], row_stride, a[1]), (b[0], b[1]), steps.sizes)

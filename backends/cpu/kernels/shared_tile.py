@@ -2,7 +2,8 @@
 
 Most of the code of a product is its tiles: two heights of them, for full panels and for the last one. What differs
 between products are sizes and strides, which are arguments here. So a program has each tile once, and a process makes
-its text once. The function stores the sums; epilogues stay in the kernels, as loops over rows.
+its text once. The function stores the sums, or adds them to what is there; epilogues stay in the kernels, as loops over
+rows.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class SharedTile:
         levels: how many contracted axes there may be.
         neighbours: the rows of A are neighbours, as in a panel; else they are a stride apart, which is an argument.
         prefetched: scalars of B's next row that are fetched meanwhile.
+        adds: the sums are added to those in memory.
     """
 
     height: int
@@ -46,11 +48,12 @@ class SharedTile:
     levels: int
     neighbours: bool
     prefetched: int
+    adds: bool
 
     @property
     def symbol(self) -> str:
         """The name of its function."""
-        kind = "or" * self.boolean + "n" * self.neighbours
+        kind = "or" * self.boolean + "n" * self.neighbours + "s" * self.adds
         numbers = f"{self.height}x{self.vectors}x{self.lanes}_{self.levels}_{self.prefetched}"
         return "_".join(filter(None, ("shlo_tile", numbers, self.a, self.b, self.sums, kind)))
 
@@ -66,8 +69,8 @@ class SharedTile:
         b: tuple[Value, Sequence[Index]],
         sizes: Sequence[Index],
     ) -> None:
-        """Store the tile's sums, row by row. Of A: where it begins, the stride of its rows, and those of the contracted
-        axes; of B the first and the last of these. There may be fewer contracted axes than `levels`."""
+        """Store the tile's sums, or add them, row by row. Of A: where it begins, the stride of its rows, and those of
+        the contracted axes; of B the first and the last of these. There may be fewer contracted axes than `levels`."""
         (a_at, row_stride, a_steps), (b_at, b_steps) = a, b
         missing = self.levels - len(sizes)
         numbers: list[Index] = [row_stride, *[1] * missing, *sizes]
@@ -107,6 +110,7 @@ def _text(tile: SharedTile, target: CpuTarget) -> str:
     sums = [f.const(0, type_)] * (tile.height * tile.vectors)
     sums = contract(f, sizes, a, b, sums, lambda at_a, at_b, sums: body.products(f, at_a, at_b, sums), nonempty=True)
     for number, value in enumerate(sums):
-        f.store(value, f.sums, number * tile.lanes)
+        at = number * tile.lanes
+        f.store(arithmetic.add(f, f.load(type_, f.sums, at), value) if tile.adds else value, f.sums, at)
     f.ret()
     return f.text()

@@ -360,7 +360,7 @@ def choose_chunk(contraction: Contraction, tiles: int) -> int:
     problem or the buffer's cost not repaid by many tiles."""
     slowest, *others = contraction.k
     steps, inner = int(slowest.size), int(math.prod(axis.size for axis in others))
-    if tiles < 4 or contraction.depth < 2 * CHUNK_DEPTH or any(axis.tag for axis in contraction.k):
+    if tiles < 4 or contraction.depth < 3 * CHUNK_DEPTH or any(axis.tag for axis in contraction.k):
         return steps
     ideal = max(1, CHUNK_DEPTH // inner)
     even = [size for size in range(-(-ideal // 2), min(steps, 2 * ideal) + 1) if steps % size == 0]

@@ -102,8 +102,8 @@ SHAPES = [
     (128, 48, 64),
     (1, 300, 50),
     (70, 1, 33),
-    (200, 130, 1024),  # two even chunks of the contracted axis
-    (60, 70, 1031),  # two chunks and a rest
+    (200, 130, 1536),  # three even chunks of the contracted axis
+    (60, 70, 1543),  # three chunks and a rest
 ]
 
 
@@ -170,7 +170,7 @@ def test_rounding_conversion_is_kept() -> None:
 @pytest.mark.parametrize("dtype", ["?", "u1", "f2", "f8", "c8"])
 def test_long_sums(dtype: str, target: CpuTarget) -> None:
     """Sums over chunks of the contracted axis, of every kind of arithmetic; a batch of them, in two places at once."""
-    a, b = random(2, 40, 1100, dtype=dtype), random(2, 1100, 50, dtype=dtype)
+    a, b = random(2, 40, 1600, dtype=dtype), random(2, 1600, 50, dtype=dtype)
     if dtype == "f2":
         expected = np.matmul(a, b, dtype=np.float32).astype(dtype)
     else:
