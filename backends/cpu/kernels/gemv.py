@@ -156,7 +156,8 @@ class RowStream(_FewRows):
 
 
 class LaneSums(_FewRows):
-    """Few rows of A against rows of B^T: vectors along k, lanes summed at the end."""
+    """Few rows of A against rows of B^T: vectors along k, lanes summed at the end. `swapped`: rows and columns have
+    changed places, and the epilogue's lanes run along what are rows here."""
 
     @staticmethod
     def fits(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> bool:
@@ -171,11 +172,20 @@ class LaneSums(_FewRows):
             and contraction.depth >= 2 * target.lanes(arithmetic.accumulator.bits)
         )
 
-    def __init__(self, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, target: CpuTarget) -> None:
+    def __init__(
+        self,
+        contraction: Contraction,
+        arithmetic: Arithmetic,
+        epilogue: Epilogue,
+        target: CpuTarget,
+        *,
+        swapped: bool = False,
+    ) -> None:
         super().__init__(contraction, arithmetic, epilogue, target)
+        self.swapped = swapped
         most = 3 * target.registers // 4
         rows = int(contraction.m.size)
-        self.rows = -(-rows // -(-rows // 6))
+        self.rows = rows if swapped else -(-rows // -(-rows // 6))
         self.columns = 1
         while self.columns * 2 * self.rows <= most and self.columns < min(self.lanes, contraction.n.size):
             self.columns *= 2
@@ -188,7 +198,8 @@ class LaneSums(_FewRows):
         m, n, width = self.contraction.m, self.contraction.n, self.width
         start = f.imul(block, width)
         scalar = self.arithmetic.accumulator
-        buffer = f.alloca(self.rows * width, scalar)
+        kept = int(m.size) if self.swapped else self.rows
+        buffer = f.alloca(kept * width, scalar)
         valid = f.imin(f.isub(n.size, start), width)
         full = n.size % width == 0
         mask = None if full else f.tail_mask(n.size if n.size < width else valid, width)
@@ -197,8 +208,9 @@ class LaneSums(_FewRows):
         for row in range(0, int(m.size), self.rows):
             height = min(self.rows, int(m.size) - row)
             a_at = f.gep(a, row * m.a, self.contraction.a.element.storage)
+            place_of = row * width if self.swapped else 0
 
-            def group(j: Index, a_at: Value = a_at, height: int = height) -> None:
+            def group(j: Index, a_at: Value = a_at, height: int = height, first: int = place_of) -> None:
                 # Columns past the end repeat the last one.
                 at = [
                     f.gep(
@@ -209,13 +221,30 @@ class LaneSums(_FewRows):
                     for c in range(self.columns)
                 ]
                 for r, value in enumerate(self._sums(f, a_at, at, height)):
-                    f.store(value, buffer, f.iadd(j, r * width))
+                    f.store(value, buffer, f.iadd(j, first + r * width))
 
             f.loop(0, width, self.columns, group)
-            for r in range(height):
+            for r in range(0 if self.swapped else height):
                 value = f.load(vector(width, scalar), buffer, r * width)
                 where = [*place, Affine(row + r), add(f, column, lanes)]
                 self.epilogue.store(f, where, (value,), width, mask)
+        if self.swapped:
+            f.loop(
+                0,
+                valid,
+                1,
+                lambda j: self._finish_column(f, buffer, j, [*place, add(f, column, affine_of(j, width - 1))]),
+            )
+
+    def _finish_column(self, f: Function, buffer: Value, j: Index, place: Sequence[Affine]) -> None:
+        """Give the sums of column `j`, which lie rows apart, to the epilogue, side by side."""
+        rows = int(self.contraction.m.size)
+        lanes = 1 << (rows - 1).bit_length()
+        value = f.const(0, vector(lanes, self.arithmetic.accumulator))
+        for row in range(rows):
+            value = f.insert(value, f.load(value.type.element, buffer, f.iadd(j, row * self.width)), row)
+        mask = None if rows == lanes else f.tail_mask(rows, lanes)
+        self.epilogue.store(f, [*place, Affine(0, lane=1)], (value,), lanes, mask)
 
     def _sums(self, f: Function, a: Value, columns: list[Value], height: int) -> list[Value]:
         """For every row, the sums of all columns as one vector of `self.columns` lanes."""

@@ -20,7 +20,15 @@ from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, 
 from stablehlo_py.backends.cpu.kernels.shared_tile import shares_tiles
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tile_sums import emit_unit_product
-from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, Problem, make_plan, symbolic_plan, with_one_height
+from stablehlo_py.backends.cpu.kernels.tiling import (
+    TALLEST,
+    Plan,
+    Problem,
+    Split,
+    make_plan,
+    symbolic_plan,
+    with_one_height,
+)
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
@@ -30,6 +38,9 @@ from stablehlo_py.dialect.symint import HINT, IntLike, bounds, equal, is_known, 
 # Where the number of rows comes with the call there is code for one row, for few, such as 8, and for more than 28, the
 # tallest tile, such as 4096. Packing B pays for the latter: it is read often.
 FEW_ROWS, MOST_FEW_ROWS, MANY_ROWS = 8, TALLEST, 4096
+
+# Products of few columns: sums of at least so many vectors, of at least so many rows.
+NARROW_DEPTH, NARROW_ROWS = 16, 64
 
 
 class Scratch:
@@ -112,8 +123,44 @@ def emit_product(builder: KernelBuilder, contraction: Contraction, arithmetic: A
         _emit_gemm(builder, contraction, arithmetic, epilogue, plan)
     elif unit := fitting_unit(contraction, arithmetic, builder.target):
         _emit_on_unit(builder, UnitProduct(contraction, unit, epilogue, arithmetic.accumulator))
+    elif is_narrow(contraction, arithmetic, builder.target):
+        _emit_narrow(builder, contraction, arithmetic, epilogue)
     elif not _emit_few_rows(builder, contraction, arithmetic, epilogue):
         _emit_gemm(builder, contraction, arithmetic, epilogue, make_plan(contraction, arithmetic, builder.target))
+
+
+def is_narrow(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> bool:
+    """Whether a product has too few columns for half a vector, and long sums along which A is contiguous: vectors run
+    along them, once B is transposed."""
+    lanes, n = target.lanes(arithmetic.accumulator.bits), contraction.n
+    return (
+        contraction.is_known
+        and not arithmetic.complex
+        and len(contraction.k) == 1
+        and contraction.k[0].a == 1
+        and contraction.k[0].b != 1
+        and 1 < n.size <= lanes // 2
+        and contraction.depth >= NARROW_DEPTH * lanes
+        and contraction.m.size >= NARROW_ROWS
+        and not any(axis.b for axis in contraction.outer)
+    )
+
+
+def _emit_narrow(builder: KernelBuilder, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue) -> None:
+    """Add the phases of a product that `is_narrow`: its columns are the few rows."""
+    few = contraction.swapped()
+    (k,), m = few.k, few.m
+    size = int(m.size)
+    problem = Problem(few, replace(make_plan(few, arithmetic, builder.target), rows=Split(size, size)), arithmetic)
+    room = builder.scratch.take(problem.packed_size("a"), arithmetic.element)
+
+    def pack(f: Function) -> None:
+        f.loop(f.begin, f.end, 1, lambda number: emit_pack_a(problem, room, builder.shared, f, number))
+
+    builder.phase("pack", size, 1.0 * int(k.size), pack)
+    few = replace(few, a=room, m=replace(m, a=k.size), k=(replace(k, a=1),))
+    phase = LaneSums(few, arithmetic, epilogue, builder.target, swapped=True)
+    builder.phase("", phase.iterations, phase.cost, phase.emit)
 
 
 def _emit_few_rows(

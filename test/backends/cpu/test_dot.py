@@ -140,6 +140,33 @@ def test_narrow_floats_accumulate_in_f32(dtype: object, m: int, target: CpuTarge
     check([a, b], lambda x, y: dot(x, y, ([1], [0]), element=ir.F32Type.get()), exact, target)
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i4", "u8", "?"])
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_few_columns_of_long_sums(columns: int, dtype: str, target: CpuTarget) -> None:
+    """Vectors run along the sums; a batch that shares B, a rest of the vectors, and an epilogue with a column's
+    number."""
+    a, b, bias = random(3, 70, 1030, dtype=dtype), random(1030, columns, dtype=dtype), random(columns, dtype=dtype)
+    with np.errstate(over="ignore"):
+        expected = np.matmul(a, b, dtype=np.float32).astype(dtype) if dtype == "f2" else a @ b
+        expected = expected | bias if dtype == "?" else expected + bias
+
+    def body(x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+        product = dot(x, y, ([2], [0]))
+        return build.like("or" if dtype == "?" else "add", product, build.broadcast(z, shape(product), [2]))
+
+    check([a, b, bias], body, expected, target, 2e-2 if dtype == "f2" else 1e-5)
+
+
+def test_few_columns_are_transposed() -> None:
+    def phases(m: int, k: int, n: int) -> list[str]:
+        text = fusion_text("dot", [random(m, k), random(k, n)], lambda x, y: dot(x, y, ([1], [0])))
+        return [phase.symbol for phase in compile_kernel(text, AVX512).kernel.phases]
+
+    assert phases(200, 512, 8) == ["fusion_0_pack", "fusion_0"]
+    assert phases(200, 512, 9) == phases(200, 40, 8) == phases(9, 512, 8) == ["fusion_0"]
+
+
 def test_bytes_accumulate_in_i32() -> None:
     a, b = random(20, 300, dtype=np.int8), random(300, 33, dtype=np.int8)
     wide = a.astype(np.int32) @ b.astype(np.int32)
