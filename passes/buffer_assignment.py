@@ -1,8 +1,8 @@
 """Give every value its slice of memory.
 
 Before: `@main` of fusion calls and control flow in execution order. After: every op with tensor results carries
-`hlo.slices`, four numbers for each result (docs/architecture.md, Memory), the module `hlo.arena_bytes`, and
-`hlo.copy` ops are where two values that must lie in one slice cannot be the same:
+`hlo.slices`, four numbers for each result (docs/architecture.md, Memory), the module `hlo.arena_bytes` and
+`hlo.live_ends`, and `hlo.copy` ops are where two values that must lie in one slice cannot be the same:
 
     %1 = call @fusion_0(%0) {hlo.slices = array<i64: 0, 0, 128, 4096>}      // arena, offset 128
 
@@ -28,6 +28,7 @@ from stablehlo_py.dialect.attributes import (
     DONATIONS,
     FUSION,
     INPLACE,
+    LIVE_ENDS,
     SLICES,
 )
 from stablehlo_py.dialect.build import attribute
@@ -37,7 +38,7 @@ from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
-from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
+from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, live_ends
 from stablehlo_py.passes.buffers.copies import insert_copies
 from stablehlo_py.passes.buffers.inplace import InPlace, in_place
 from stablehlo_py.passes.buffers.liveness import Program
@@ -80,8 +81,9 @@ class BufferAssignment(Pass):
             raise InternalError(
                 "buffer assignment did not settle on a set of copies", remedy="report this with the module"
             )
-        _annotate(module, plan, self.share)
+        ends = _annotate(module, plan, self.share)
         _mark_in_place(module, plan, fusions, pairs)
+        _mark_ends(module, plan, ends)
         if self.verify:
             verify_buffers(module)
 
@@ -137,7 +139,9 @@ def _donors(main: ir.Operation) -> dict[int, int | None]:
     return donors
 
 
-def _annotate(module: ir.Module, plan: Plan, share: bool) -> None:
+def _annotate(module: ir.Module, plan: Plan, share: bool) -> list[int]:
+    """Slices, the arena, donations. Returns for every step where in the arena all ends that lives then; nothing where
+    sizes come with the call, or memory is not shared."""
     program, classes = plan.program, plan.classes
     roots = sorted({classes.of(number) for number in range(len(program.values))})
     in_arena = [root for root in roots if classes.space[root] is None]
@@ -159,6 +163,7 @@ def _annotate(module: ir.Module, plan: Plan, share: bool) -> None:
     attributes[ARENA_BYTES] = attribute(total if known else [total])
     if plan.donations:
         attributes[DONATIONS] = ir.DenseI64ArrayAttr.get([number for pair in sorted(plan.donations) for number in pair])
+    return live_ends(intervals, offsets, [step.start for step in program.ops]) if known and share else []
 
 
 def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operation], pairs: dict[str, InPlace]) -> None:
@@ -191,3 +196,16 @@ def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operatio
             variants[(name, shared)] = variant
         if variant != name:
             step.op.attributes["callee"] = ir.FlatSymbolRefAttr.get(variant)
+
+
+def _mark_ends(module: ir.Module, plan: Plan, ends: list[int]) -> None:
+    """`hlo.live_ends` on the module; all fusions have their last names."""
+    latest: dict[str, int] = {}
+    for step, end in zip(plan.program.ops, ends, strict=False):
+        if step.name == "func.call":
+            name = step.op.attributes["callee"].value
+            latest[name] = max(end, latest.get(name, 0))
+    arena = module.operation.attributes[ARENA_BYTES]
+    marked = {name: attribute(end) for name, end in latest.items() if end < arena.value}
+    if marked:
+        module.operation.attributes[LIVE_ENDS] = ir.DictAttr.get(marked)

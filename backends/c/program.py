@@ -107,9 +107,9 @@ class CProgram(CpuProgram):
 
     def start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
         """A call for each phase; memory that a kernel does not have is null, as two pointers may not be one."""
-        code = self.kernels[kernel]
+        code, places = self.kernels[kernel], self.scratch[kernel]
         sizes = code.shared_bytes, code.private_bytes
-        offsets = self.shared_offset, self.private_offset
+        offsets = places.shared, places.private
         scratch = [
             f.gep(arena, offset, I8) if size != 0 else f.null() for size, offset in zip(sizes, offsets, strict=True)
         ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from stablehlo_py.backends.common.program import NativeProgram, arena_bytes, given, step_name
 from stablehlo_py.backends.cpu import grid, layout
@@ -19,7 +20,7 @@ from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.calls import main_function
-from stablehlo_py.dialect.memory import slices_of
+from stablehlo_py.dialect.memory import live_ends, slices_of
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum, size_hint
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.mlir import ir
@@ -49,6 +50,26 @@ def may_be_light(module: ir.Module) -> bool:
     return size < LIGHT_BYTES
 
 
+@dataclass(frozen=True)
+class Scratch:
+    """Where in the arena the scratch of a kernel lies, behind all that lives at its calls: what threads share, then so
+    many bytes for each."""
+
+    shared: IntLike
+    private: IntLike
+    private_bytes: IntLike
+
+    @classmethod
+    def of(cls, kernel: Kernel, begin: IntLike) -> Scratch:
+        """Of a kernel, from `begin` on."""
+        shared = aligned(begin)
+        return cls(shared, shared + aligned(kernel.shared_bytes), aligned(kernel.private_bytes))
+
+    def end(self, threads: int) -> IntLike:
+        """Where that of so many threads ends."""
+        return self.private + self.private_bytes * threads
+
+
 class CpuProgram(NativeProgram):
     """The entry of a scheduled module, `kernels` by the name of their fusion function, and how much memory a call needs
     beyond the planned arena. `sites` are the ops that communicate, for messages."""
@@ -65,11 +86,10 @@ class CpuProgram(NativeProgram):
         self.kernels = kernels
         self.threads = threads
         self._target = target
-        shared = largest(kernel.shared_bytes for kernel in kernels.values())
-        self.private_bytes = aligned(largest(kernel.private_bytes for kernel in kernels.values()))
-        self.shared_offset = aligned(arena_bytes(module))
-        self.private_offset = self.shared_offset + aligned(shared)
-        self.arena_bytes = self.private_offset + self.private_bytes * threads
+        planned, ends = arena_bytes(module), live_ends(module)
+        self.scratch = {name: Scratch.of(kernel, ends.get(name, planned)) for name, kernel in kernels.items()}
+        self.private_bytes = largest(scratch.private_bytes for scratch in self.scratch.values())
+        self.arena_bytes = largest([aligned(planned), *(scratch.end(threads) for scratch in self.scratch.values())])
         self.sites: list[str] = []
         self._ns = 0.0  # what a call of each kernel takes, as the kernels estimate it
         self._tasks: dict[str, Function] = {}  # by phase
@@ -120,7 +140,7 @@ class CpuProgram(NativeProgram):
         if kernel.communicates:
             self._communicate(op, kernel.communicates)
             return
-        record = f.gep(self.arena, self.shared_offset, I8)
+        record = f.gep(self.arena, self.scratch[step_name(op)].shared, I8)
         if kernel.loops:
             f.store(self.interrupt(), record)
         self.steps([op])
@@ -147,7 +167,8 @@ class CpuProgram(NativeProgram):
 
     def start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
         """Emit the phases of a kernel."""
-        values = [*pointers, *self.sizes, *(f.gep(arena, at, I8) for at in (self.shared_offset, self.private_offset))]
+        scratch = self.scratch[kernel]
+        values = [*pointers, *self.sizes, *(f.gep(arena, at, I8) for at in (scratch.shared, scratch.private))]
         phases = [phase for phase in self.kernels[kernel].phases if phase.iterations != 0]
         chunks = [self._chunk(phase) if self._shares else None for phase in phases]
         if any(chunks):
@@ -160,7 +181,7 @@ class CpuProgram(NativeProgram):
                 f.call(phase.symbol, [*values, f.const(0), iterations], external=True)
 
             def shared(phase: Phase = phase, chunk: IntLike | None = chunk, iterations: Value = iterations) -> None:
-                task = f.address_of(self._task(phase.symbol, len(values)))
+                task = f.address_of(self._task(phase.symbol, len(values), scratch.private_bytes))
                 f.call(PARALLEL, [f.caller, task, self._context(f, len(values)), iterations, f.index(chunk or 0)])
 
             if chunk is None:
@@ -211,7 +232,7 @@ class CpuProgram(NativeProgram):
             self._contexts[key] = f.alloca(key[1], PTR)
         return self._contexts[key]
 
-    def _task(self, symbol: str, count: int) -> str:
+    def _task(self, symbol: str, count: int, private_bytes: IntLike) -> str:
         """task(context, begin, end, thread): unpacks the context and gives the thread its own private scratch."""
         name = f"{symbol}.task"
         if name not in self._tasks:
@@ -221,7 +242,7 @@ class CpuProgram(NativeProgram):
             if self.sizes:
                 assert self.f.sizes is not None
                 f.sizes = self.f.sizes[0], values[-3]
-            values[-1] = f.gep(values[-1], f.imul(f.thread, self.private_bytes), I8)
+            values[-1] = f.gep(values[-1], f.imul(f.thread, private_bytes), I8)
             f.call(symbol, [*values, f.begin, f.end], external=True)
             f.ret()
             self._tasks[name] = f

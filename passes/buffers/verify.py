@@ -1,16 +1,19 @@
 """A checker for assigned memory that shares no code with the planner: it runs the program on names instead of numbers.
 
 Memory is a list of byte ranges, each holding the name of the value that was written there. Every op checks that its
-operands are still intact, then writes its results. Loop bodies run three times, so that what one iteration leaves
-is what the next one reads; branches run one after the other on copies of memory.
+operands are still intact, then writes its scratch, behind `hlo.live_ends`, and its results. Loop bodies run three
+times, so that what one iteration leaves is what the next one reads; branches run one after the other on copies of
+memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stablehlo_py.dialect.alignment import ALIGNMENT
 from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, INPLACE, SLICES
 from stablehlo_py.dialect.edit import terminator
-from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, Slice, slices_of
+from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, Slice, live_ends, slices_of
 from stablehlo_py.dialect.types import tensor_bytes, user_location
 from stablehlo_py.errors import InternalError, Problem
 from stablehlo_py.mlir import ir
@@ -38,6 +41,7 @@ class _Checker:
         self.serial = 0
         attributes = module.operation.attributes
         self.arena = attributes[ARENA_BYTES].value if ARENA_BYTES in attributes else 0
+        self.ends = live_ends(module)
         pairs = list(attributes[DONATIONS]) if DONATIONS in attributes else []
         self.donations = dict(zip(pairs[1::2], pairs[::2], strict=True))
 
@@ -113,7 +117,7 @@ class _Checker:
                 self._same_place(op, op.operands[0], op.results[0])
             elif op.name == "hlo.constant":
                 self._write(op.results[0], self._fresh())
-            elif len(op.results) and op.name in ("func.call", "hlo.copy"):
+            elif op.name in ("func.call", "hlo.copy"):
                 self._compute(op)
 
     def _same_place(self, op: ir.Operation, source: ir.Value, target: ir.Value) -> None:
@@ -151,8 +155,19 @@ class _Checker:
         for position, output in allowed:
             if op.name == "func.call" and self.slices.get(op.operands[position]) != places[output]:
                 self._report(op, f"{INPLACE} lists ({position}, {output}), which do not share memory")
+        if op.name == "func.call":
+            self._scratch(op, places)
         for result in op.results:
             self._write(result, self._fresh())
+
+    def _scratch(self, op: ir.Operation, places: Sequence[Slice]) -> None:
+        """Overwrite what may be scratch of a call with results at `places`."""
+        end = self.ends.get(op.attributes["callee"].value, self.arena)
+        scratch = Slice(ARENA, 0, end, self.arena - end)
+        used = [*places, *(self.slices[operand] for operand in op.operands if operand in self.slices)]
+        if any(scratch.overlaps(place) for place in used):
+            self._report(op, f"its scratch, from {end} on, overlaps an operand or a result")
+        self.memory = [(other, known) for other, known in self.memory if not other.overlaps(scratch)]
 
     def _while(self, op: ir.Operation) -> None:
         before, after = (region.blocks[0] for region in op.regions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.attributes import SLICES
+from stablehlo_py.dialect.attributes import LIVE_ENDS, SLICES
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import symints
 from stablehlo_py.mlir import ir
@@ -31,6 +31,12 @@ class Slice:
         if self.buffer != other.buffer or not self.size or not other.size:
             return False
         return self.offset < other.offset + other.size and other.offset < self.offset + self.size
+
+
+def live_ends(module: ir.Module) -> dict[str, int]:
+    """By fusion: where in the planned arena all ends that lives at its calls, if that is before the arena does."""
+    attributes = module.operation.attributes
+    return {each.name: each.attr.value for each in attributes[LIVE_ENDS]} if LIVE_ENDS in attributes else {}
 
 
 def slices_of(op: ir.OpView | ir.Operation) -> list[Slice]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.interpret import Interpreter
+from stablehlo_py.dialect.memory import live_ends
 from stablehlo_py.mlir import ir
 
 FULL, FLAT, TURNED, ROW, COLUMN, COUNT = (
@@ -178,12 +179,14 @@ class Generator:
 
 
 class Machine:
-    """Runs an assigned module as compiled code would: values are bytes at `hlo.slices`, nothing else is remembered."""
+    """Runs an assigned module as compiled code would: values are bytes at `hlo.slices`, nothing else is
+    remembered, and kernels write all that may be scratch."""
 
     def __init__(self, module: ir.Module) -> None:
         operations = [view.operation for view in module.body.operations]
         self.functions = {op.attributes["sym_name"].value: op for op in operations}
         attributes = module.operation.attributes
+        self.ends = live_ends(module)
         self.buffers = {(0, 0): np.full(attributes["hlo.arena_bytes"].value, 0xAB, np.uint8)}
         pairs = list(attributes["hlo.donations"]) if "hlo.donations" in attributes else []
         self.donations = dict(zip(pairs[1::2], pairs[::2], strict=True))
@@ -235,13 +238,13 @@ class Machine:
             op = view.operation
             self.place(op)
             if op.name == "func.call":
-                function = self.functions[op.attributes["callee"].value]
-                for result, array in zip(
-                    op.results,
-                    Interpreter().function(function, [self.read(value) for value in op.operands]),
-                    strict=True,
-                ):
+                name = op.attributes["callee"].value
+                arena, function = self.buffers[0, 0], self.functions[name]
+                arena[self.ends.get(name, len(arena)) :] = 0xEF  # its scratch
+                arrays = Interpreter().function(function, [self.read(value) for value in op.operands])
+                for result, array in zip(op.results, arrays, strict=True):
                     self.write(result, array)
+                arena[self.ends.get(name, len(arena)) :] = 0xEF
             elif op.name == "hlo.copy":
                 self.write(op.results[0], self.read(op.operands[0]))
             elif op.name == "hlo.constant":

@@ -2,6 +2,7 @@
 
 // Results lie in the output, the rest in the arena; what is dead by then is written over.
 // CHECK: hlo.arena_bytes = 32768
+// CHECK-NOT: hlo.live_ends
 // CHECK-LABEL: func.func @chain
 // CHECK: call @{{.*}} {hlo.slices = array<i64: 0, 0, 0, 16384>}
 // CHECK: call @{{.*}} {hlo.slices = array<i64: 0, 0, 16384, 16384>}
@@ -72,4 +73,18 @@ func.func @swap(%x: tensor<128xf32>, %y: tensor<128xf32>, %z: tensor<128xf32>) -
     scf.yield %k, %d, %c, %v : tensor<i32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>
   }
   return %r#1, %r#2 : tensor<128xf32>, tensor<128xf32>
+}
+
+// -----
+
+// A fusion at whose call little lives has scratch in what others take.
+// CHECK: hlo.arena_bytes = 32768 : i64, hlo.live_ends = {fusion_{{.*}} = 256 : i64
+// CHECK-LABEL: func.func @little
+func.func @little(%x: tensor<64x64xf32>, %y: tensor<8x8xf32>) -> (tensor<64x64xf32>, tensor<8x8xf32>) {
+  %0 = "hlo.cholesky"(%x) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = "hlo.cholesky"(%0) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = "hlo.cholesky"(%1) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %3 = "hlo.cholesky"(%y) {lower = true} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %4 = "hlo.cholesky"(%3) {lower = true} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %2, %4 : tensor<64x64xf32>, tensor<8x8xf32>
 }

@@ -10,7 +10,7 @@ from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffer_assignment import BufferAssignment, memory_plan
-from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
+from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, live_ends
 from stablehlo_py.passes.buffers.verify import verify_buffers
 from stablehlo_py.passes.fusion import Fusion
 from stablehlo_py.passes.schedule import Schedule
@@ -99,12 +99,26 @@ def test_the_plan_names_values_and_where_they_live(mlir_context: ir.Context) -> 
     assert entry.source == "model.py:7:3"
 
 
-def test_the_checker_finds_an_overlap(mlir_context: ir.Context) -> None:
+def chain() -> tuple[ir.Module, list[ir.OpView]]:
+    """A program of four products, each of the one before, and its calls."""
     type_ = "tensor<64x64xf32>"
     lines = [f'%{i} = "hlo.dot"(%{i - 1}, %0) {DOT} : ({type_}, {type_}) -> {type_}' for i in range(1, 5)]
     module = assigned(f"func.func @main(%0: {type_}) -> {type_} {{\n" + "\n".join(lines) + f"\nreturn %4 : {type_} }}")
     verify_buffers(module)
-    calls = [op for op in module.body.operations[0].regions[0].blocks[0].operations if op.operation.name == "func.call"]
+    operations = module.body.operations[0].regions[0].blocks[0].operations
+    return module, [op for op in operations if op.operation.name == "func.call"]
+
+
+def test_the_checker_finds_scratch_over_a_value(mlir_context: ir.Context) -> None:
+    module, calls = chain()
+    ends = {calls[1].attributes["callee"].value: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64)}
+    module.operation.attributes["hlo.live_ends"] = ir.DictAttr.get(ends)
+    with pytest.raises(InternalError, match="its scratch, from 64 on, overlaps an operand or a result"):
+        verify_buffers(module)
+
+
+def test_the_checker_finds_an_overlap(mlir_context: ir.Context) -> None:
+    module, calls = chain()
     first, second = (list(call.attributes["hlo.slices"]) for call in calls[:2])
     assert first[2] != second[2]
     calls[1].attributes["hlo.slices"] = ir.DenseI64ArrayAttr.get(first)
@@ -142,6 +156,11 @@ def test_offsets_fill_gaps() -> None:
             apart = one.first > other.last or other.first > one.last
             assert apart or offsets[i] >= offsets[j] + other.bytes or offsets[j] >= offsets[i] + one.bytes
     assert lower_bound(intervals) <= total <= 640 + 64 + 128
+
+
+def test_scratch_may_begin_where_what_lives_ends() -> None:
+    intervals = [Interval(640, 2, 3), Interval(60, 0, 9), Interval(128, 5, 5)]
+    assert live_ends(intervals, [64, 0, 64], [1, 2, 4, 5, 5, 9, 10]) == [64, 704, 64, 192, 192, 64, 0]
 
 
 def test_a_scan_writes_its_results_in_place(mlir_context: ir.Context) -> None:

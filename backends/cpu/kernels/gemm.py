@@ -83,6 +83,7 @@ class _Strip:
         outer: the place of the outer axes. panel: the number of the panel of B.
         places, n: the same as indices of the result; n is the panel's first element.
         vectors: vectors of the panel. tail: valid elements of the last one; None where all are.
+        packs: whether it packs the panel; None where that is known.
     """
 
     outer: tuple[Index, ...]
@@ -91,6 +92,7 @@ class _Strip:
     n: Affine
     vectors: int
     tail: Index | None
+    packs: Value | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ class Rooms:
 
     Attributes:
         a, b: operands that were packed (packing.py).
-        panel: a panel of B, where `inside` is 1 made by the iteration that uses it.
+        panel: a panel of B, where `inside` is 1 made by the iteration that uses it, or kept for those that follow
+            (`Plan.keeps_panel`).
         sums: the buffer of unfinished sums.
     """
 
@@ -141,6 +144,17 @@ class Gemm:
         self.step, self.panel, self.width = problem.step, problem.panel, problem.width
 
     # --- the range ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _rows_of_panel(self) -> IntLike:
+        """Iterations that use a panel one after the other, where panels are outside."""
+        rows = math.prod(axis.size for axis in self.contraction.outer if not axis.b)
+        return rows * self.problem.blocks
+
+    @property
+    def least_range(self) -> int:
+        """Iterations of a range, at least: one that begins within a panel packs it once more."""
+        return 2 * size_hint(self._rows_of_panel) if self.plan.keeps_panel else 1
 
     def _digits(self) -> list[tuple[int | str, IntLike]]:
         """The iteration number's digits, slowest first: outer axes by position, "block", "panel"."""
@@ -174,47 +188,65 @@ class Gemm:
             names, sizes = zip(*self._digits(), strict=True)
             digits = dict(zip(names, unravel(f, number, sizes), strict=True))
             outer = [digits[i] for i in range(len(self.contraction.outer))]
-            self._iteration(f, outer, digits["block"], digits["panel"])
+            packs = None
+            if self.plan.keeps_panel:
+                is_first = f.cmp("eq", f.index(f.irem(number, self._rows_of_panel)), f.const(0))
+                packs = f.binary("or", is_first, f.cmp("eq", number, f.begin))
+            self._iteration(f, outer, digits["block"], digits["panel"], packs)
 
         f.loop(f.begin, f.end, 1, iteration)
 
-    def _iteration(self, f: Function, outer: list[Index], block: Index, panel: Index) -> None:
+    def _iteration(self, f: Function, outer: list[Index], block: Index, panel: Index, packs: Value | None) -> None:
         vectors = self.plan.vectors
         if not is_known(self.contraction.n.size % self.panel):
             valid = f.isub(self.contraction.n.size, f.imul(panel, self.panel))
             enough = f.cmp("sge", f.index(valid), f.const(self.panel))
             f.if_(
                 enough,
-                lambda: self._rows(f, outer, block, panel, vectors, None),
-                lambda: self._short_panel(f, outer, block, panel, vectors, valid),
+                lambda: self._rows(f, outer, block, panel, packs, vectors, None),
+                lambda: self._short_panel(f, outer, block, panel, packs, vectors, valid),
             )
             return
 
         def one(at: Index, count: IntLike) -> None:
             used = int(-(-count // self.step))
             tail = count - (used - 1) * self.step
-            self._rows(f, outer, block, at, used, None if tail == self.step else tail)
+            self._rows(f, outer, block, at, packs, used, None if tail == self.step else tail)
 
         each_panel(f, panel, self.contraction.n.size, self.panel, one)
 
     def _short_panel(
-        self, f: Function, outer: list[Index], block: Index, panel: Index, vectors: int, valid: Index
+        self,
+        f: Function,
+        outer: list[Index],
+        block: Index,
+        panel: Index,
+        packs: Value | None,
+        vectors: int,
+        valid: Index,
     ) -> None:
         """A panel of `valid` columns, which up to so many vectors hold."""
         if vectors == 1:
-            self._rows(f, outer, block, panel, 1, valid)
+            self._rows(f, outer, block, panel, packs, 1, valid)
             return
         before = (vectors - 1) * self.step
         more = f.cmp("sgt", f.index(valid), f.const(before))
         tail = f.isub(valid, before)
         f.if_(
             more,
-            lambda: self._rows(f, outer, block, panel, vectors, tail),
-            lambda: self._short_panel(f, outer, block, panel, vectors - 1, valid),
+            lambda: self._rows(f, outer, block, panel, packs, vectors, tail),
+            lambda: self._short_panel(f, outer, block, panel, packs, vectors - 1, valid),
         )
 
     def _rows(
-        self, f: Function, outer: list[Index], block: Index, panel: Index, vectors: int, tail: Index | None
+        self,
+        f: Function,
+        outer: list[Index],
+        block: Index,
+        panel: Index,
+        packs: Value | None,
+        vectors: int,
+        tail: Index | None,
     ) -> None:
         """All row tiles of a block against a panel of `vectors` vectors, the last of which has `tail` valid elements
         (None: all)."""
@@ -227,7 +259,7 @@ class Gemm:
         n = affine_of(start, whole - self.panel if tail is None else whole, self.panel)
         axes = self.contraction.outer
         places = [affine_of(index, axis.size - 1) for index, axis in zip(outer, axes, strict=True)]
-        strip = _Strip(tuple(outer), panel, tuple(places), n, vectors, tail)
+        strip = _Strip(tuple(outer), panel, tuple(places), n, vectors, tail, packs)
         if self.problem.in_chunks:
             self._by_chunks(f, strip, first, last)
             return
@@ -344,7 +376,7 @@ class Gemm:
 
     def _addresses(self, f: Function, strip: _Strip, start: Index, steps: IntLike | None) -> tuple[Value, Value]:
         """Where A and the strip's panel of B begin, at step `start` of the slowest contracted axis. A panel that only
-        this iteration uses is packed now: `steps` of that axis, None: all."""
+        this iteration uses is packed now, and one that is kept if it `packs`: `steps` of that axis, None: all."""
         contraction, outer = self.contraction, strip.outer
         slowest, inner = contraction.k[0], math.prod(axis.size for axis in contraction.k[1:])
         a = self._base(f, self.rooms.a, "a", outer)
@@ -362,7 +394,12 @@ class Gemm:
         if not self.rooms.panel:
             return a, f.gep(b, f.imul(strip.panel, self.panel * contraction.n.b), contraction.b.element.storage)
         own = self.rooms.panel.at(f)
+        if strip.packs is not None:
+            own = f.gep(own, f.imul(start, inner * self.width), self.rooms.panel.element.storage)
         pack = partial(emit_panel, f, self.problem, b, strip.panel, own, self.shared, steps)
+        if strip.packs is not None:
+            f.if_(strip.packs, pack)
+            return a, own
         if shared is None:
             pack()
             return a, own

@@ -208,7 +208,7 @@ def _emit_gemm(
     sums = builder.private.take(problem.sums_size, arithmetic.element) if problem.in_chunks else None
     rooms = replace(_pack(builder, problem), sums=sums)
     gemm = Gemm(problem, epilogue, rooms, builder.shared, calls_tiles=shares)
-    builder.phase("", gemm.iterations, gemm.cost, gemm.emit)
+    builder.phase("", gemm.iterations, gemm.cost, gemm.emit, gemm.least_range)
 
 
 def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
@@ -250,10 +250,12 @@ def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:
         elements += copies * problem.packed_size(side)
         return builder.scratch.take(copies * problem.packed_size(side), element)
 
-    if plan.pack_b and plan.pack_inside != 0:
+    if plan.keeps_panel:
+        rooms = replace(rooms, panel=builder.private.take(problem.panel_size, element))
+    elif plan.pack_b and plan.pack_inside != 0:
         share = problem.panel_size // problem.contraction.k[0].size * plan.chunk
         rooms = replace(rooms, inside=plan.pack_inside, panel=builder.private.take(share, element))
-    if plan.pack_b and plan.pack_inside != 1:
+    if plan.pack_b and plan.pack_inside != 1 and not plan.keeps_panel:
         panels_b = room("b")
         rooms = replace(rooms, b=panels_b)
         pack_b = partial(emit_pack_b, problem, panels_b, builder.shared)

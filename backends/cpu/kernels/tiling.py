@@ -140,6 +140,12 @@ class Plan:
     chunk: IntLike
     prefetch: bool
 
+    @property
+    def keeps_panel(self) -> bool:
+        """Whether a range of iterations packs a panel of B where it begins to use it, and keeps it for the rows that
+        follow: the whole of B is never packed."""
+        return self.pack_b and self.panels_outside and isinstance(self.pack_inside, int) and not self.pack_inside
+
 
 def each_panel(f: Function, panel: Index, size: IntLike, width: int, body: Callable[[Index, IntLike], None]) -> None:
     """`body(panel, valid elements)` of a panel of a known size: the last one, whose number is a constant there, may

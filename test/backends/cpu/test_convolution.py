@@ -173,6 +173,17 @@ def test_no_copy_without_padding() -> None:
     assert [phase.symbol for phase in compiled.kernel.phases] == ["fusion_0"]
 
 
+@pytest.mark.parametrize("channels", [400, 401])
+def test_a_long_kernel_is_packed_panel_by_panel(channels: int) -> None:
+    case = Case("panels", (1, 5, 6, channels), (3, 3, channels, 200), padding=((1, 1), (1, 1)))
+    arrays = arrays_of(case)
+    expected = case.reference(*arrays)
+    compiled = compile_kernel(fusion_text(case, arrays, expected.shape), BEST)
+    assert compiled.kernel.shared_bytes + compiled.kernel.private_bytes < arrays[1].nbytes / 2
+    for chunks in (1, 3, 7):  # whose ranges begin within panels, too
+        close(compiled.run(arrays, chunks)[0], expected, case.dtype)
+
+
 def test_rows_of_the_register_tile_are_near_each_other() -> None:
     f32 = ELEMENTS["f32"]
     images, columns = Axis(112, a=7168, c=3584), Axis(28, a=128, c=128)  # a pointwise convolution with stride 2

@@ -338,6 +338,22 @@ def test_the_memory_plan_names_values_and_lines() -> None:
     assert any("test_program.py" in (entry.source or "") for entry in plan.entries)
 
 
+def test_scratch_lies_where_nothing_lives_at_the_time() -> None:
+    x, image, weights = normal(128, 128), normal(1, 8, 8, 32), normal(3, 3, 32, 32)
+
+    def function(x: jax.Array, image: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+        padded = jax.lax.conv_general_dilated(
+            image, weights, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        return x @ x @ x @ x, padded
+
+    executable = compiled(function, x, image, weights)
+    plan = executable.memory_plan()
+    assert plan.arena_bytes == max(entry.offset + entry.size for entry in plan.entries)
+    for result, expected in zip(executable(x, image, weights), function(x, image, weights), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-3, atol=0.1)
+
+
 def test_a_loaded_module_is_compiled_any_number_of_times() -> None:
     module = shlo.load("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
     before = str(module)
