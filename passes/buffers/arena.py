@@ -60,10 +60,10 @@ def _best_gap(offsets: np.ndarray, sizes: np.ndarray, wanted: int) -> int:
     return int(ends[-1])
 
 
-def live_ends(intervals: Sequence[Interval], offsets: Sequence[int], positions: Sequence[int]) -> list[int]:
+def live_ends(intervals: Sequence[Interval], offsets: Sequence[IntLike], positions: Sequence[int]) -> list[int]:
     """At every position, in ascending order, where all ends that lives there."""
     ends = np.zeros(len(positions), np.int64)
     for interval, offset in zip(intervals, offsets, strict=True):
         begin, end = np.searchsorted(positions, (interval.first, interval.last + 1))
-        np.maximum(ends[begin:end], offset + aligned(interval.bytes), out=ends[begin:end])
+        np.maximum(ends[begin:end], int(offset + aligned(interval.bytes)), out=ends[begin:end])
     return [int(end) for end in ends]
