@@ -23,11 +23,12 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.padding import PaddedDimension, emit_padded_copy
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
-from stablehlo_py.backends.cpu.kernels.rooted import Frame, NoLoops, Rooted, emit_rooted
+from stablehlo_py.backends.cpu.kernels.rooted import AxesOf, Frame, NoLoops, Rooted, emit_rooted
+from stablehlo_py.backends.cpu.kernels.slabs import cut_into_slabs
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import ELEMENTS
 from stablehlo_py.dialect.index_map import Digits, digits_of
-from stablehlo_py.dialect.symint import GuardError, IntLike, size_hint
+from stablehlo_py.dialect.symint import GuardError, IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import SpatialWindow, spatial_windows
 from stablehlo_py.mlir import ir
@@ -93,8 +94,37 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
             a, b = use_pairs(rooted, a, b, features)
             sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // rooted.arithmetic.packed)
             copies = [replace(copies[0], source=a), replace(copies[1], source=b)]
-        left, right = (copy.emit(rooted, as_it_is=False) for copy in copies)
+        right = copies[1].emit(rooted, as_it_is=False)
+        if _emit_in_slabs(rooted, copies[0], _turned(right, windows, phases), windows, axes, whole):
+            return
+        left = copies[0].emit(rooted, as_it_is=False)
     rooted.emit(left, _turned(right, windows, phases), axes, whole)
+
+
+def _emit_in_slabs(
+    rooted: Rooted, copy: _Copy, right: Source, windows: Sequence[SpatialWindow], axes: AxesOf, frame: Frame
+) -> bool:
+    """Add the phase of a depthwise convolution whose padded input is copied slab by slab, if that is better than one
+    copy of all."""
+    op, arithmetic = rooted.root, rooted.arithmetic
+    if i64(op, "feature_groups") == 1 or not copy.edges or arithmetic.complex or len(copy.order) != 4:
+        return False
+    image, line, _, feature = copy.order
+    if (image, feature) != i64s(op, "input_dims")[:2] or not is_known(*copy.sizes, *shape(op.results[0])):
+        return False
+    lines = next(window for window in windows if window.input == line)
+    if lines.base_dilation != 1:
+        return False
+    placed = copy.placed(arithmetic)
+    contraction, layout = rooted.chosen(placed, right, axes, frame)
+    if not (contraction.n.a and contraction.n.b):
+        return False
+    places = placed.operand, copy.source.operand
+    cut = cut_into_slabs(rooted.builder, contraction, arithmetic, *places, copy.dimensions, lines)
+    if cut is None:
+        return False
+    rooted.emit_chosen(cut[0], layout, frame, cut[1])
+    return True
 
 
 def _pairs(op: ir.OpView, rooted: Rooted) -> bool:
@@ -147,6 +177,10 @@ class _Copy:
         if not self.edges:
             return self.source
         return self._at(Operand("shared", 0, self.source.operand.element), 1)
+
+    def placed(self, arithmetic: Arithmetic) -> Source:
+        """The copy with elements of the accumulator, somewhere: to decide by."""
+        return self._at(Operand("shared", 0, arithmetic.element), arithmetic.parts)
 
     def emit(self, rooted: Rooted, *, as_it_is: bool) -> Source:
         """Add the phase, if it has edges; elements become the accumulator's if they are not to stay `as_it_is`."""

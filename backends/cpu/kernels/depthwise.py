@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand
 from stablehlo_py.backends.common.loops import unravel
@@ -49,11 +50,27 @@ def shared_lanes(contraction: Contraction) -> Contraction | None:
     return replace(contraction, outer=tuple(outer), m=rows, n=shared[0])
 
 
+class Prepare(Protocol):
+    """What an iteration does before all others of its places of the two first outer axes, which the phase's range goes
+    over then."""
+
+    def emit(self, f: Function, image: Index, slab: Index) -> None:
+        """At these places."""
+
+
 class SharedLanes:
     """The compute phase; the contraction comes from `shared_lanes`, so its m axis may step through B as well."""
 
-    def __init__(self, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, target: CpuTarget) -> None:
+    def __init__(
+        self,
+        contraction: Contraction,
+        arithmetic: Arithmetic,
+        epilogue: Epilogue,
+        target: CpuTarget,
+        prepare: Prepare | None = None,
+    ) -> None:
         self.contraction = contraction
+        self.prepare = prepare
         self.arithmetic = arithmetic
         self.epilogue = epilogue
         lanes = target.lanes(arithmetic.accumulator.bits)
@@ -67,25 +84,37 @@ class SharedLanes:
         self.panel = lanes * self.vectors
         self.panels = -(-contraction.n.size // self.panel)
 
+        sizes = [*(axis.size for axis in contraction.outer), self.panels]
+        #: Of the digits of an iteration, and of the loop within it.
+        self.sizes, self.inner = (sizes[:2], sizes[2:]) if prepare else (sizes, [])
+
     @property
     def iterations(self) -> IntLike:
-        return self.panels * math.prod(axis.size for axis in self.contraction.outer)
+        return math.prod(self.sizes)
 
     @property
     def cost(self) -> float:
         """Nanoseconds of one iteration."""
         m, depth = size_hint(self.contraction.m.size), size_hint(self.contraction.depth)
-        return m * self.vectors * (depth + 3) / 2.5 + 20
+        return (m * self.vectors * (depth + 3) / 2.5 + 20) * size_hint(math.prod(self.inner))
 
     def emit(self, f: Function) -> None:
         """The body of the phase function."""
-        axes = [*self.contraction.outer, Axis(self.panels)]
 
-        def iteration(number: Value) -> None:
-            *outer, panel = unravel(f, number, [axis.size for axis in axes])
+        def one(digits: Sequence[Index]) -> None:
+            *outer, panel = digits
             each_panel(
                 f, panel, self.contraction.n.size, self.panel, lambda at, valid: self._panel(f, outer, at, valid)
             )
+
+        def iteration(number: Value) -> None:
+            digits = unravel(f, number, self.sizes)
+            if self.prepare is None:
+                one(digits)
+                return
+            self.prepare.emit(f, *digits)
+            inner = math.prod(self.inner)
+            f.loop(0, inner, 1, lambda number: one([*digits, *unravel(f, number, self.inner)]))
 
         f.loop(f.begin, f.end, 1, iteration)
 

@@ -11,6 +11,7 @@ from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.common.loops import if_any, unravel, vectors
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.dialect.symint import IntLike, is_known, maximum, minimum, size_hint
 
@@ -74,42 +75,59 @@ def emit_padded_copy(
 
     One iteration is a place of all dimensions but the last two.
     """
-    dims = [*dimensions, PaddedDimension(2, 1, 0, 0, 1)] if arithmetic.complex else list(dimensions)
-    inner = min(len(dims), 3 if arithmetic.complex else 2)
-    outer, inside = dims[: len(dims) - inner], dims[len(dims) - inner :]
-    row = math.prod(d.padded for d in inside)
-    copier = _Copier(arithmetic, source, builder.target.lanes(arithmetic.accumulator.bits))
+    copy = PaddedCopy(arithmetic, source, dimensions, builder.target)
 
     def emit(f: Function) -> None:
         to_base = target.at(f)
-        from_base = source.at(f)
 
         def iteration(number: Value) -> None:
-            to = f.gep(to_base, f.imul(number, row), arithmetic.accumulator)
-            offset: Index = 0
-            conditions: list[Value] = []
-            for d, digit in zip(outer, unravel(f, number, [d.padded for d in outer]), strict=True):
-                place = f.isub(digit, d.start)  # 0 at the first kept element
-                if not d.plain:
-                    # Unsigned: places before the first one are huge.
-                    limit = f.index(_spread(d.count, d.dilation))
-                    conditions.append(f.cmp("ult", f.index(place), limit))
-                if d.dilation > 1:
-                    conditions.append(f.cmp("eq", f.index(f.irem(place, d.dilation)), f.const(0)))
-                step = f.idiv(place, d.dilation) if d.dilation > 1 else place
-                offset = f.iadd(offset, f.imul(f.iadd(step, d.first), d.stride))
-            origin = f.gep(from_base, offset, source.element.storage)
-            if not conditions:
-                copier.copy(f, inside, origin, to)
-                return
-            condition = conditions[0]
-            for other in conditions[1:]:
-                condition = f.binary("and", condition, other)
-            f.if_(condition, lambda: copier.copy(f, inside, origin, to), lambda: copier.zero(f, to, row))
+            to = f.gep(to_base, f.imul(number, copy.row), arithmetic.accumulator)
+            copy.place(f, unravel(f, number, [d.padded for d in copy.outer]), to)
 
         f.loop(f.begin, f.end, 1, iteration)
 
-    builder.phase(name, math.prod(d.padded for d in outer), size_hint(row) * 0.15 + 5, emit)
+    builder.phase(name, math.prod(d.padded for d in copy.outer), size_hint(copy.row) * 0.15 + 5, emit)
+
+
+class PaddedCopy:
+    """Copies what is at a place of all dimensions but the last two, `outer`: `row` scalars of the copy."""
+
+    def __init__(
+        self, arithmetic: Arithmetic, source: Operand, dimensions: Sequence[PaddedDimension], target: CpuTarget
+    ) -> None:
+        dims = [*dimensions, PaddedDimension(2, 1, 0, 0, 1)] if arithmetic.complex else list(dimensions)
+        inner = min(len(dims), 3 if arithmetic.complex else 2)
+        self.arithmetic, self.source = arithmetic, source
+        self.outer, self._inside = dims[: len(dims) - inner], dims[len(dims) - inner :]
+        self.row = math.prod(d.padded for d in self._inside)
+        self._copier = _Copier(arithmetic, source, target.lanes(arithmetic.accumulator.bits))
+
+    def place(self, f: Function, digits: Sequence[Index], to: Value) -> None:
+        """Copy what is at these places of the outer dimensions."""
+        offset: Index = 0
+        conditions: list[Value] = []
+        for d, digit in zip(self.outer, digits, strict=True):
+            place = f.isub(digit, d.start)  # 0 at the first kept element
+            if not d.plain:
+                # Unsigned: places before the first one are huge.
+                limit = f.index(_spread(d.count, d.dilation))
+                conditions.append(f.cmp("ult", f.index(place), limit))
+            if d.dilation > 1:
+                conditions.append(f.cmp("eq", f.index(f.irem(place, d.dilation)), f.const(0)))
+            step = f.idiv(place, d.dilation) if d.dilation > 1 else place
+            offset = f.iadd(offset, f.imul(f.iadd(step, d.first), d.stride))
+        origin = f.gep(self.source.at(f), offset, self.source.element.storage)
+        if not conditions:
+            self._copier.copy(f, self._inside, origin, to)
+            return
+        condition = conditions[0]
+        for other in conditions[1:]:
+            condition = f.binary("and", condition, other)
+        f.if_(
+            condition,
+            lambda: self._copier.copy(f, self._inside, origin, to),
+            lambda: self._copier.zero(f, to, self.row),
+        )
 
 
 class _Copier:

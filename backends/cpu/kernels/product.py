@@ -12,7 +12,7 @@ from stablehlo_py.backends.common.contraction import Contraction, Operand
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, SharedFunction, finished, phase_function
-from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
+from stablehlo_py.backends.cpu.kernels.depthwise import Prepare, SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.matrix_unit import UnitProduct, fitting_unit
@@ -110,11 +110,17 @@ def with_best_lanes(contraction: Contraction, arithmetic: Arithmetic) -> Contrac
     return shared or contraction
 
 
-def emit_product(builder: KernelBuilder, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue) -> None:
+def emit_product(
+    builder: KernelBuilder,
+    contraction: Contraction,
+    arithmetic: Arithmetic,
+    epilogue: Epilogue,
+    prepare: Prepare | None = None,
+) -> None:
     """Add the phases of a contraction (one from `with_best_lanes`) to a kernel; the epilogue's axes are its outer, m,
-    n."""
+    n. `prepare`: of one whose lanes are shared."""
     if contraction.n.a and contraction.n.b:
-        shared = SharedLanes(contraction, arithmetic, epilogue, builder.target)
+        shared = SharedLanes(contraction, arithmetic, epilogue, builder.target, prepare)
         builder.phase("", shared.iterations, shared.cost, shared.emit)
     elif not is_known(contraction.m.size):
         _emit_by_rows(builder, contraction, arithmetic, epilogue)

@@ -20,6 +20,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.views import is_elementwise, output_digits, view_of
 from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of, memory_element
 from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.kernels.depthwise import Prepare
 from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
 from stablehlo_py.backends.cpu.kernels.matrix_unit import fitting_unit, unit_of
@@ -107,13 +108,22 @@ class Rooted:
             NoLoops: only outer axes could be contiguous in the result.
         """
         frame = frame or self._whole()
-        contraction, layout = self._chosen(a, b, axes, frame)
+        self.emit_chosen(*self.chosen(a, b, axes, frame), frame)
+
+    def emit_chosen(
+        self,
+        contraction: Contraction,
+        layout: tuple[Digits, ...] | None,
+        frame: Frame,
+        prepare: Prepare | None = None,
+    ) -> None:
+        """The same of what was `chosen`; `prepare`: as of `emit_product`."""
         if layout is None:
-            emit_product(self.builder, contraction, self.arithmetic, self._epilogue(contraction))
+            emit_product(self.builder, contraction, self.arithmetic, self._epilogue(contraction), prepare)
             return
         room = self.builder.scratch.take(math.prod(frame.sizes) * self.arithmetic.parts, self.arithmetic.element)
         raw = StoreTo(room, (*contraction.outer, contraction.m, contraction.n))
-        emit_product(self.builder, contraction, self.arithmetic, raw)
+        emit_product(self.builder, contraction, self.arithmetic, raw, prepare)
         emit_outputs(self.builder, self.fusion, self.root, self.arithmetic, room, layout, frame.origin)
 
     def has_unit(self, a: Source, b: Source, axes: AxesOf, frame: Frame | None = None) -> bool:
@@ -121,16 +131,14 @@ class Rooted:
         does."""
         if unit_of(a.operand.element, b.operand.element, self.arithmetic, self.target) is None:
             return False
-        contraction, _ = self._chosen(a, b, axes, frame or self._whole())
+        contraction, _ = self.chosen(a, b, axes, frame or self._whole())
         return fitting_unit(contraction, self.arithmetic, self.target) is not None
 
     def _whole(self) -> Frame:
         sizes = shape(self.root.results[0])
         return Frame(sizes, (0,) * len(sizes))
 
-    def _chosen(
-        self, a: Source, b: Source, axes: AxesOf, frame: Frame
-    ) -> tuple[Contraction, tuple[Digits, ...] | None]:
+    def chosen(self, a: Source, b: Source, axes: AxesOf, frame: Frame) -> tuple[Contraction, tuple[Digits, ...] | None]:
         """The contraction, and the layout of its result in scratch; None: its elements go to the outputs at once."""
         layouts: list[tuple[Digits, ...] | None] = list(scratch_layouts(frame.sizes))
         direct = None

@@ -58,6 +58,16 @@ CASES = [
     Case("grouped", (1, 8, 8, 12), (3, 3, 4, 18), groups=3, padding=((1, 1), (1, 1))),
     Case("depthwise", (2, 9, 10, 37), (3, 3, 1, 37), groups=37, padding=((1, 1), (1, 1))),
     Case("depthwise, strided", (1, 12, 12, 8), (5, 5, 1, 8), groups=8, strides=(2, 2), padding=((2, 2), (2, 2))),
+    Case("depthwise, in slabs", (2, 48, 50, 72), (3, 3, 1, 72), groups=72, padding=((1, 1), (1, 1))),
+    Case(
+        "depthwise, in strided slabs",
+        (1, 94, 61, 64),
+        (5, 3, 1, 64),
+        groups=64,
+        strides=(2, 1),
+        padding=((2, 3), (0, 1)),
+        rhs_dilation=(1, 2),
+    ),
     Case("depthwise, two for one", (1, 8, 8, 6), (3, 3, 1, 12), groups=6, padding=((1, 1), (1, 1))),
     Case("batch groups", (6, 8, 8, 4), (3, 3, 4, 9), batch_groups=3),
     Case("batch groups, depthwise", (16, 9, 9, 3), (4, 4, 3, 16), batch_groups=16),
@@ -130,8 +140,11 @@ def test_convolution(case: Case, target: CpuTarget) -> None:
     close(result, expected, case.dtype)
 
 
+EPILOGUES = ["same", "depthwise", "depthwise, in slabs", "nchw", "nchw, strided", "grouped", "transposed"]
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-@pytest.mark.parametrize("name", ["same", "depthwise", "nchw", "nchw, strided", "grouped", "transposed"])
+@pytest.mark.parametrize("name", EPILOGUES)
 def test_epilogue(name: str, target: CpuTarget) -> None:
     """Scale and shift per channel, residual, relu."""
     case = next(case for case in CASES if case.name == name)
@@ -171,6 +184,18 @@ def test_no_copy_without_padding() -> None:
     arrays = arrays_of(case)
     compiled = compile_kernel(fusion_text(case, arrays, case.reference(*arrays).shape), AVX512)
     assert [phase.symbol for phase in compiled.kernel.phases] == ["fusion_0"]
+
+
+@pytest.mark.parametrize("name", ["depthwise, in slabs", "depthwise, in strided slabs"])
+def test_a_large_depthwise_input_is_copied_slab_by_slab(name: str) -> None:
+    case = next(case for case in CASES if case.name == name)
+    arrays = arrays_of(case)
+    expected = case.reference(*arrays)
+    compiled = compile_kernel(fusion_text(case, arrays, expected.shape), BEST)
+    assert compiled.kernel.shared_bytes == 0
+    assert compiled.kernel.private_bytes < arrays[0].nbytes / 2
+    for chunks in (1, 3):
+        close(compiled.run(arrays, chunks)[0], expected, case.dtype)
 
 
 @pytest.mark.parametrize("channels", [400, 401])
