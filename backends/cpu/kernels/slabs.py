@@ -58,7 +58,7 @@ def cut_into_slabs(
     reads the copy of `source` at `placed`; `window` is that along lines. None where one copy of all is as good, or
     lines are no axis of their own."""
     images, lines, pixels, features = dimensions
-    row, size = pixels.padded * features.padded, arithmetic.accumulator.bits // 8
+    row, size = int(pixels.padded * features.padded), arithmetic.accumulator.bits // 8
     ours, other = ("a", "b") if contraction.a == placed else ("b", "a")
 
     def axis_of(step: IntLike, axes: Sequence[Axis]) -> Axis | None:
@@ -69,7 +69,7 @@ def cut_into_slabs(
     if line is None or line is image or (image or UNIT).size != images.size:
         return None
     cache = builder.target.l2
-    if images.size * lines.padded * row * size <= WHOLE * cache:
+    if int(images.size * lines.padded * row) * size <= WHOLE * cache:
         return None
     reach = (window.width - 1) * window.dilation + 1
 
@@ -85,6 +85,6 @@ def cut_into_slabs(
     others = [short if axis is line else axis for axis in contraction.outer if axis is not image]
     m = short if contraction.m is line else contraction.m
     room = builder.private.take(needed(count) * row, arithmetic.element)
-    operands = {"a": contraction.a, "b": contraction.b, ours: room}
-    cut = replace(contraction, outer=(replace(image or UNIT, a=0, b=0), slab, *others), m=m, **operands)
+    cut = replace(contraction, outer=(replace(image or UNIT, a=0, b=0), slab, *others), m=m)
+    cut = replace(cut, a=room) if ours == "a" else replace(cut, b=room)
     return cut, Slabs(PaddedCopy(arithmetic, source, dimensions, builder.target), room, needed(count), step)
