@@ -317,6 +317,14 @@ def _asin_near() -> Fit:
     return Fit(lambda t: (ratio(t) - 1) / t, lambda t: t / ratio(t), (0, mpf(1) / 4), 4, 24)
 
 
+# --- the logarithm of f32 in f64 (powers.py) --------------------------------------------------------------------------
+
+
+def _log_ratio(z: Any) -> Any:
+    """log(1 + z) / z."""
+    return mpmath.log1p(z) / z
+
+
 # --- functions of f16 and bf16 (narrow.py) ---------------------------------------------------------------------------
 
 
@@ -363,6 +371,7 @@ FITS: dict[str, Callable[[], Fit]] = {
     "bessel_near": lambda: _relative(_bessel_near, 0, 9, 10),
     "bessel_middle": lambda: _relative(_bessel_middle, -2.5, 2.5, 22),
     "bessel_far": lambda: _relative(_bessel_far, mpf(2) ** -60 - 1, 1, 25, doubled=1),
+    "log_in_double": lambda: _relative(_log_ratio, mpf("-0.292894"), mpf("0.414214"), 14),
     "narrow_tanh": lambda: _odd_quotient(mpmath.tanh, 4.6, 3, 3),
     "narrow_erf": lambda: _odd_quotient(mpmath.erf, 2.65, 4, 3),
     "narrow_erfc": lambda: _quotient_of(lambda x: mpmath.erfc(x) * mpmath.exp(x * x), 0, 14, 4, 5),

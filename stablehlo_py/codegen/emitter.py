@@ -59,6 +59,7 @@ class Emitter:
         pack_bf16: the instruction, as LLVM calls it, that rounds two f32 to bf16 in the upper and the lower half of a
             word; "": there is none.
         divides_as_floats: vectors of integers are divided sooner as floats, where no instruction does it.
+        wide_floats: f64 takes twice the time of f32, or little more: f32 is computed in it where that spares as much.
         rounds_to_bf16: fptrunc to bf16 is what whoever compiles the code expects.
         estimate_exp2: the instruction, as LLVM calls it, that estimates 2^x of an f32 to 2^-22; "": there is none.
         estimate_reciprocal: the same of 1 / x, to an ulp.
@@ -72,6 +73,7 @@ class Emitter:
     blocks_together = 1
     pack_bf16 = estimate_exp2 = estimate_reciprocal = ""
     divides_as_floats = rounds_to_bf16 = False
+    wide_floats = True
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         self.target = target

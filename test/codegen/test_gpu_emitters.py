@@ -12,6 +12,7 @@ from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
+from stablehlo_py.codegen import math as real_math
 from stablehlo_py.codegen.builder import F16, F32, F64, I1, I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitters.gpu import GpuEmitter, SpirvEmitter
 from stablehlo_py.codegen.tables import constant_table
@@ -152,6 +153,17 @@ def test_where_a_thread_is(device) -> None:
 
 
 # --- what threads share ----------------------------------------------------------------------------------------------
+
+
+@every_target
+def test_f32_is_not_computed_in_f64(target) -> None:
+    """Many GPUs have few units for f64."""
+
+    def body(f: Function) -> None:
+        x = f.load(F32, f.x, element(f))
+        f.store(real_math.power(f, x, x), f.y, element(f))
+
+    assert "f64" not in text(target, body)
 
 
 def reversed_in_blocks(f: Function) -> None:

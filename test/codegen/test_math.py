@@ -98,6 +98,23 @@ def test_only_huge_angles_are_reduced_by_digits() -> None:
     assert texts[0].count("cond_br") == texts[1].count("cond_br") + 1
 
 
+def test_the_logarithm_of_a_power_of_f32_is_an_f64_without_a_division() -> None:
+    text = "".join(compile_kernel(kernel_text("power", "f32", 64, 2), AVX2).kernel.functions.values())
+    assert "fpext" in text and "fdiv" not in text
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rare_powers_leave_their_neighbours_alone(dtype: type) -> None:
+    x, y = np.linspace(0.1, 8, 512, dtype=dtype), np.linspace(-9, 9, 512, dtype=dtype)
+    disturbed = x.copy()
+    disturbed[::8] = np.resize(np.array([-1.5, 0.0, -0.0, np.inf, -np.inf, np.nan], dtype), 64)
+    usual, beside = evaluate("power", x, y), evaluate("power", disturbed, y)
+    kept = np.arange(x.size) % 8 != 0
+    assert usual[kept].tobytes() == beside[kept].tobytes()
+    with np.errstate(all="ignore"):
+        same(beside, np.power(disturbed.astype(np.float64), y.astype(np.float64)).astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("op", "reference"), [("power", np.power), ("atan2", np.arctan2), ("remainder", np.fmod)])
 def test_special_pairs(op: str, reference, dtype: type) -> None:
