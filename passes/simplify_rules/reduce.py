@@ -4,7 +4,9 @@ one that is the combiner's identity element may be left out, or come once more."
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.commuting import place_of
 from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.symint import is_known
@@ -22,6 +24,7 @@ from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 REDUCE = RuleSet("reduce")
+LONG = 1 << 14  # elements of a vector that leaves the nearest cache
 
 
 def reduce(rewriter: Rewriter, kind: str, operand: ir.Value, init: ir.Value, dimensions: list[int]) -> ir.Value:
@@ -170,14 +173,49 @@ def reduce_to_place(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     kind = place_of(op.regions[0].blocks[0])
     if not kind or is_bool(element_type(x)) or splat(first) != 0 or not is_identity(kind, start):
         return None
-    kept = list(range(last))
+    _, most = integer_bounds(places)
+    if LONG <= sizes[last] == num_elements(x) and sizes[last] <= most:
+        place = _place_in_pieces(rewriter, kind, rewriter.reshape(x, [sizes[last]]), start, places.type.element_type)
+        best, place = (rewriter.reshape(value, sizes[:last]) for value in place)
+        return [best, place]
     best = reduce(rewriter, kind, x, start, [last])
-    seen = rewriter.compare(x, rewriter.broadcast(best, sizes, kept), "EQ")
+    return [best, _least_place(rewriter, x, best, places)]
+
+
+def _least_place(rewriter: Rewriter, x: ir.Value, best: ir.Value, places: ir.Value) -> ir.Value:
+    """The least place along the last dimension where x is the best, or NaN."""
+    sizes, last = shape(x), len(shape(x)) - 1
+    seen = rewriter.compare(x, rewriter.broadcast(best, sizes, list(range(last))), "EQ")
     if is_float_value(x):
         seen = rewriter.like("or", seen, rewriter.compare(x, x, "NE"))
     _, most = integer_bounds(places)
     place = rewriter.value("select", places.type, seen, places, rewriter.splat(most, places.type))
-    return [best, reduce(rewriter, "minimum", place, rewriter.splat(most, first.type), [last])]
+    return reduce(rewriter, "minimum", place, rewriter.splat(most, tensor([], places.type.element_type)), [last])
+
+
+def _place_in_pieces(
+    rewriter: Rewriter, kind: str, x: ir.Value, start: ir.Value, integer: ir.Type
+) -> tuple[ir.Value, ir.Value]:
+    """(the best, its least place) in a vector: the best of each piece, then the place in the first piece that has it.
+    So the vector is read once. The last piece may overlap the one before, which then has what is in both."""
+    (size,) = shape(x)
+    width = 1 << size.bit_length() // 2
+    whole = size // width * width
+    pieces = rewriter.reshape(rewriter.slice(x, [0], [whole], [1]), [whole // width, width])
+    bests = reduce(rewriter, kind, pieces, start, [1])
+    if whole < size:
+        end = reduce(rewriter, kind, rewriter.slice(x, [size - width], [size], [1]), start, [0])
+        bests = rewriter.concatenate([bests, rewriter.reshape(end, [1])], 0)
+    best = reduce(rewriter, kind, bests, start, [0])
+    number, scalar = _least_place(rewriter, bests, best, _places(rewriter, shape(bests), integer)), tensor([], integer)
+    at = rewriter.like("multiply", number, rewriter.splat(width, scalar))
+    at = rewriter.like("minimum", at, rewriter.splat(size - width, scalar))
+    piece = rewriter.made("dynamic_slice", x, at, sizes=[width])
+    return best, rewriter.like("add", at, _least_place(rewriter, piece, best, _places(rewriter, [width], integer)))
+
+
+def _places(rewriter: Rewriter, sizes: Sequence[int], integer: ir.Type) -> ir.Value:
+    return rewriter.value("iota", tensor(sizes, integer), dimension=0)
 
 
 def _is_places(value: ir.Value, dimension: int) -> bool:
@@ -185,6 +223,9 @@ def _is_places(value: ir.Value, dimension: int) -> bool:
     inner = operand_of(value, "hlo.broadcast")
     if inner is not None and i64s(value.owner, "dimensions") == (dimension,):
         value, dimension = inner, 0
+    line = operand_of(value, "hlo.reshape")  # others have size 1
+    if line is not None and shape(line) == (shape(value)[dimension],):
+        value, dimension = line, 0
     return (
         is_integer_value(value)
         and not isinstance(value.owner, ir.Block)
