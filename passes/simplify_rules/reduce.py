@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.commuting import place_of
 from stablehlo_py.dialect.ops import combiner
-from stablehlo_py.dialect.symint import is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import (
@@ -214,7 +214,7 @@ def _place_in_pieces(
     return best, rewriter.like("add", at, _least_place(rewriter, piece, best, _places(rewriter, [width], integer)))
 
 
-def _places(rewriter: Rewriter, sizes: Sequence[int], integer: ir.Type) -> ir.Value:
+def _places(rewriter: Rewriter, sizes: Sequence[IntLike], integer: ir.Type) -> ir.Value:
     return rewriter.value("iota", tensor(sizes, integer), dimension=0)
 
 

@@ -145,9 +145,14 @@ class _Row:
     # --- what is kept between passes ---------------------------------------------------------------------------------
 
     def _staged(self, results: Sequence[ir.Value]) -> dict[ir.Value, tuple[IntLike, IntLike]]:
-        """Values kept in scratch memory: value -> (pass that computes it, byte offset)."""
+        """Values kept in scratch memory: value -> (pass that computes it, byte offset). Arguments are kept where rows
+        are in lanes: the elements of a column are apart there."""
         stop = set(results).__contains__
-        cones = [set(cone(root, stop)) for root in self.roots]
+        cones = [{*root, *cone(root, stop)} for root in self.roots]
+        for values in cones:
+            values.update(
+                [arg for value in values if self._is_computed(value, results) for arg in value.owner.operands]
+            )
         costs: dict[ir.Value, float] = {}
 
         def cost(value: ir.Value) -> float:
@@ -166,20 +171,26 @@ class _Row:
             pending = list(reversed(root))
             while pending:
                 value = pending.pop()
-                if value in seen or value in results or value in staged or isinstance(value.owner, ir.Block):
+                stored = isinstance(value.owner, ir.Block)  # an argument
+                if value in seen or value in results or value in staged or (stored and not self.across):
                     continue
                 seen.add(value)
                 earlier = next((before for before in range(number) if value in cones[before]), None)
                 kept = earlier is not None and num_elements(value) == self.rows * self.columns
-                if earlier is not None and kept and cost(value) >= COSTS.stage_ns:
+                if earlier is not None and kept and (stored or cost(value) >= COSTS.stage_ns):
                     size = -(-room * element(value).bytes // 64) * 64
                     if not is_known(size) or used + size <= STAGE_BYTES:
                         staged[value] = earlier, used
                         used += size
                         continue
-                pending += reversed(value.owner.operands)
+                if not stored:
+                    pending += reversed(value.owner.operands)
         self.private_bytes = used
         return staged
+
+    @staticmethod
+    def _is_computed(value: ir.Value, results: Sequence[ir.Value]) -> bool:
+        return value not in results and not isinstance(value.owner, ir.Block)
 
     # --- emission ----------------------------------------------------------------------------------------------------
 

@@ -222,6 +222,13 @@ def test_exponentials_are_kept_not_recomputed() -> None:
     assert kernel.phases[0].iterations == 64
 
 
+def test_short_rows_in_lanes_are_gathered_once() -> None:
+    """A column's elements are apart in memory: what a later pass reads is kept."""
+    kernel = compile_kernel(build_fusion("row", ["tensor<64x3xf32>"], shares), AVX512).kernel
+    assert "".join(kernel.functions.values()).count("masked.gather") == 1
+    assert kernel.private_bytes == 3 * 16 * 4
+
+
 def test_cheap_values_are_recomputed() -> None:
     text = build_fusion("row", ["tensor<64x512xf32>", "tensor<512xf32>", "tensor<512xf32>"], layer_norm)
     assert compile_kernel(text, TARGETS[-1]).kernel.private_bytes == 0
