@@ -23,7 +23,8 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import new_call, new_function
-from stablehlo_py.dialect.edit import copied, terminator
+from stablehlo_py.dialect.carries import READS_MEMORY, kept_in_place
+from stablehlo_py.dialect.edit import copied
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.dialect.symint import IntLike, always_at_most
@@ -36,7 +37,6 @@ from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.targets import DEFAULT_TARGET
 
 _CONTROL = frozenset(("scf.while", "scf.if", "scf.condition", "scf.yield", "tensor.extract", "arith.index_cast"))
-_READS_MEMORY = frozenset(("hlo.slice", "hlo.dynamic_slice"))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Loop:
         """Instructions of one trip; _TOO_MUCH when the template cannot hold the loop."""
         for region in self.op.regions:
             for number, argument in enumerate(region.blocks[0].arguments):
-                if self.big(argument) and not self._kept_in_place(region.blocks[0], argument, number):
+                if self.big(argument) and not kept_in_place(region.blocks[0], argument, number):
                     return _TOO_MUCH
         return sum(self._block(region.blocks[0]) for region in self.op.regions)
 
@@ -98,7 +98,7 @@ class _Loop:
             return 0
         for position, operand in enumerate(op.operands):
             if self.big(operand) and not (
-                position == 0 and (op.name in _READS_MEMORY or op.name == "hlo.dynamic_update_slice")
+                position == 0 and (op.name in READS_MEMORY or op.name == "hlo.dynamic_update_slice")
             ):
                 return _TOO_MUCH
         big_result = any(self.big(result) for result in op.results)
@@ -112,35 +112,6 @@ class _Loop:
         if not len(op.results) or not is_tensor(op.results[0]):
             return 1
         return self._chunks(op.results[0]) * max(1, flops_per_element(record_of(op.name)))
-
-    def _kept_in_place(self, block: ir.Block, argument: ir.Value, number: int) -> bool:
-        """A big carry may be read, then updated once, and is yielded in its own place."""
-        last = terminator(block)
-        yielded = last.operands[number + (last.name == "scf.condition")]
-        value = argument
-        while True:
-            update = None
-            readers = []
-            for use in value.uses:
-                user = use.owner.operation
-                if user.name == "hlo.dynamic_update_slice" and use.operand_number == 0:
-                    if update is not None or user.block != block:
-                        return False
-                    update = user
-                elif user.name in ("scf.yield", "scf.condition"):
-                    if use.operand_number != number + (user.name == "scf.condition") or user.block != block:
-                        return False
-                elif user.name in _READS_MEMORY and use.operand_number == 0:
-                    readers.append(user)
-                else:
-                    return False
-            if update is None:
-                return yielded == value
-            if any(reader.block != block or not reader.is_before_in_block(update) for reader in readers):
-                return False
-            if any(use.owner.operation.name == "scf.yield" for use in value.uses):
-                return False
-            value = update.results[0]
 
     def _chunks(self, value: ir.Value) -> IntLike:
         return -(-num_elements(value) // self.limits.width)

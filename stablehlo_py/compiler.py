@@ -61,6 +61,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
             "simplify-loops",
             "unroll-loops",
             "licm",
+            "batch-products",
             f"block-factorizations{{target={target}{libraries}}}",
             LOCAL_RULES,
             "canonicalize-convolution",

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.roofline import work_of
-from stablehlo_py.backends.common.trips import trip_count
 from stablehlo_py.backends.common.walk import STEPS, WITHOUT_CODE
 from stablehlo_py.backends.gpu.kernels import KINDS, emit_kernel, whole_loop
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
@@ -21,6 +20,7 @@ from stablehlo_py.backends.gpu.policy import ONE_BLOCK
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.dialect.calls import functions_of, main_function
 from stablehlo_py.dialect.memory import INPUT, Slice, slices_of
+from stablehlo_py.dialect.trips import trip_count
 from stablehlo_py.dialect.types import is_tensor
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir

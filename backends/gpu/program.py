@@ -17,7 +17,6 @@ from functools import partial
 
 from stablehlo_py.backends.common.loops import end_if_asked
 from stablehlo_py.backends.common.program import ENTRY, NativeProgram, arena_bytes, step_name
-from stablehlo_py.backends.common.trips import trip_count
 from stablehlo_py.backends.cpu.objects import Unit, render
 from stablehlo_py.backends.gpu.driver.calls import COPY, MARK, READ, Calls
 from stablehlo_py.backends.gpu.driver.queue import PLANS
@@ -36,6 +35,7 @@ from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.calls import functions_of
 from stablehlo_py.dialect.memory import ARENA
 from stablehlo_py.dialect.symint import IntLike
+from stablehlo_py.dialect.trips import trip_count
 from stablehlo_py.dialect.types import byte_size, element_type
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED, OK

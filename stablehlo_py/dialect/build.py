@@ -212,10 +212,11 @@ class _StableHlo(Builder):
 #: Makes ops of StableHLO, where those have the attributes of hlo's or get them by name.
 stablehlo = _StableHlo()
 _BUILDER = Builder()
-value, like, made, constant, splat = (
+value, like, made, again, constant, splat = (
     _BUILDER.value,
     _BUILDER.like,
     _BUILDER.made,
+    _BUILDER.again,
     _BUILDER.constant,
     _BUILDER.splat,
 )

@@ -28,10 +28,12 @@ from stablehlo_py.codegen.arith import ARITH, apply, combine, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.types import Element, Known, Lanes, element
+from stablehlo_py.dialect.carries import kept_in_place
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.index_map import row_major_strides
+from stablehlo_py.dialect.regions import captured_values
 from stablehlo_py.dialect.symint import IntLike, IntT, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, symints, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
@@ -80,6 +82,8 @@ class _Emitter:
         self.output_of: dict[ir.Value, int] = {value: number for number, value in enumerate(fusion.outputs)}
         self.inplace = fusion.inplace
         self.block: Value | None = None  # that may end loops, where there are any
+        self.spilled: dict[ir.Value, Memory] = {}  # values in registers that a loop indexes at run time
+        self.stack: set[str] = set()  # pointers to carries that are indexed at run time
 
     def run(self) -> None:
         for number, value in enumerate(self.fusion.inputs):
@@ -242,10 +246,12 @@ class _Emitter:
                 base = self.f.iadd(base, self.f.imul(self.f.imax(0, self.f.imin(wide, size - width)), stride))
         return base
 
-    def _spilled(self, held: Held) -> Memory:
+    def _spilled(self, value: ir.Value) -> Memory:
         """A value in memory: registers cannot be indexed at run time, so they go to the stack."""
-        if isinstance(held, Memory):
-            return held
+        held = self.spilled.get(value) or self.holding(value)
+        return held if isinstance(held, Memory) else self._on_stack(held)
+
+    def _on_stack(self, held: Registers) -> Memory:
         per_element = 2 if held.element.is_complex else 1
         pointer = self.f.alloca((held.elements + registers.WIDTH) * per_element, held.element.storage)
         registers.store(self.f, held, pointer)
@@ -259,12 +265,12 @@ class _Emitter:
         if isinstance(base, int):
             self._pick_offsets(op, held, 0, [base + offset for offset in offsets])
         else:
-            self._pick_offsets(op, self._spilled(held), base, offsets)
+            self._pick_offsets(op, self._spilled(op.operands[0]), base, offsets)
 
     def _dynamic_update_slice(self, op: ir.OpView) -> None:
         held, update, result = self.holding(op.operands[0]), self.registers(op.operands[1]), op.results[0]
         base = self._base(list(op.operands)[2:], held.shape, update.shape)
-        target = self._own(held, op) if isinstance(held, Memory) else self._spilled(held)
+        target = self._own(held, op) if isinstance(held, Memory) else self._on_stack(held)
         strides = row_major_strides(held.shape)
         offsets = [_dot(place, strides) for place in _places(update.shape)]
         if offsets == list(range(len(offsets))):
@@ -337,6 +343,11 @@ class _Emitter:
         for operand, result in zip(op.operands, op.results, strict=True):
             held = self.holding(operand)
             initial.append(self._own(held, op, result) if isinstance(held, Memory) else held)
+        for number, held in enumerate(initial):
+            if isinstance(held, Registers) and _is_indexed(op, number):
+                initial[number] = memory = self._on_stack(held)
+                self.stack.add(memory.pointer.ref)
+        outer, self.spilled = self.spilled, self._spilled_for(op)
         for held, argument, value in zip(initial, after.arguments, terminator(after).operands, strict=True):
             if isinstance(held, Memory) and value != argument:
                 self._overwrite(held)  # by the body, or by a later trip
@@ -367,8 +378,20 @@ class _Emitter:
             with self.f.at_level(0):
                 self.block = self.f.load(PTR, self.f.shared)
         results = self.f.while_(pack(_chunks(initial)), condition, body)
+        self.spilled = outer
         for result, held in zip(op.results, _rebuilt(initial, results), strict=True):
             self.held[result] = held
+            if isinstance(held, Memory) and held.pointer.ref in self.stack:
+                self.held[result] = self.registers(result)
+
+    def _spilled_for(self, op: ir.OpView) -> dict[ir.Value, Memory]:
+        """What is on the stack while a loop runs: values from outside, which it would store in each trip otherwise."""
+        found = dict(self.spilled)
+        for value in captured_values(op):
+            held = self.held.get(value)
+            if value not in found and isinstance(held, Registers) and any(map(_is_index, value.uses)):
+                found[value] = self._on_stack(held)
+        return found
 
     def _yielded(self, block: ir.Block) -> list[Held]:
         *ops, terminator = block.operations
@@ -405,6 +428,8 @@ class _Emitter:
 
     def _own(self, held: Memory, op: ir.OpView, result: ir.Value | None = None) -> Memory:
         """`held` in memory that may be written: its output's, copied there first where it is not there already."""
+        if held.pointer.ref in self.stack:
+            return held
         pointer = self._home(result if result is not None else op.results[0])
         if held.pointer.ref == pointer.ref:
             return held
@@ -414,6 +439,22 @@ class _Emitter:
         if not (inputs and (inputs[0], number) in self.inplace):
             self.f.copy_memory(pointer, held.pointer, math.prod(held.shape) * held.element.bytes)
         return Memory(held.shape, held.element, pointer)
+
+
+def _is_index(use: ir.OpOperand) -> bool:
+    """Does an op read a value at a place that is known at run time?"""
+    return use.owner.operation.name == "hlo.dynamic_slice" and use.operand_number == 0
+
+
+def _is_indexed(loop: ir.OpView, number: int) -> bool:
+    """Does each trip of a loop read and write parts of a carry, at places that are known at run time?"""
+    blocks = [region.blocks[0] for region in loop.regions]
+    before, after = (block.arguments[number] for block in blocks)
+    return (
+        num_elements(after) > registers.SCALARS
+        and terminator(blocks[1]).operands[number] != after
+        and all(kept_in_place(block, value, number) for block, value in zip(blocks, (before, after), strict=True))
+    )
 
 
 def _keeps_memory(owner: ir.OpView, operand: int) -> bool:

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.backends.common.trips import trip_count
 from stablehlo_py.backends.common.walk import Walk
 from stablehlo_py.backends.gpu.kernels import emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
@@ -24,6 +23,7 @@ from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarTy
 from stablehlo_py.dialect.attributes import DONATIONS
 from stablehlo_py.dialect.calls import functions_of
 from stablehlo_py.dialect.memory import INPUT, OUTPUT, Slice
+from stablehlo_py.dialect.trips import trip_count
 from stablehlo_py.dialect.types import byte_size, element_type, is_tensor
 from stablehlo_py.mlir import ir
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 import pytest
-from one_kernel import here, run_kernel
+from one_kernel import compile_kernel, here, run_kernel
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget, host_target
 from stablehlo_py.dialect import build
@@ -388,6 +388,31 @@ def test_a_big_carry_is_updated_in_place(inplace: bool) -> None:
     np.testing.assert_array_equal(total, start + big[:40].sum(0))
     np.testing.assert_array_equal(stack[:40], start + big[:40].cumsum(0))
     np.testing.assert_array_equal(stack[40:], stack0[40:])
+
+
+INDEXED = """%one_of = "hlo.dynamic_slice"(%table, %i) {sizes = array<i64: 1>} : (tensor<40xf32>, tensor<i32>) -> tensor<1xf32>
+        %one_so_far = "hlo.dynamic_slice"(%seen, %at) {sizes = array<i64: 1>} : (tensor<40xf32>, tensor<i32>) -> tensor<1xf32>
+        %sum = "hlo.add"(%one_of, %one_so_far) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+        %seen2 = "hlo.dynamic_update_slice"(%seen, %sum, %i) : (tensor<40xf32>, tensor<1xf32>, tensor<i32>) -> tensor<40xf32>
+        YIELD %i, %seen2"""  # noqa: E501
+
+
+def test_values_that_a_loop_indexes_are_stored_before_it() -> None:
+    carried = "at|tensor<i32>|%zero;seen|tensor<40xf32>|%start"
+    content = f"""%table = "hlo.negate"(%x) : (tensor<40xf32>) -> tensor<40xf32>
+      {counted(carried, INDEXED, "return %w#2 : tensor<40xf32>", 40)}"""
+    x, start = random(40), random(40)
+    signature = "(%x: tensor<40xf32>, %start: tensor<40xf32>) -> tensor<40xf32>"
+    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "straight_line"}} {{{content}\n}}'
+    compiled = compile_kernel(text, host_target())
+    (result,) = compiled.run([x, start])
+    expected = start.copy()
+    for i in range(40):
+        expected[i] = expected[max(0, i - 1)] - x[i]
+    np.testing.assert_array_equal(result, expected)
+    (code,) = compiled.kernel.functions.values()
+    (body,) = (block for block in code.split("\n^") if "llvm.fadd" in block)
+    assert body.count("llvm.store") == 1
 
 
 def test_two_carries_that_start_from_one_fill() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.common.trips import trip_count
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.dialect.calls import functions_of
+from stablehlo_py.dialect.trips import trip_count
 from stablehlo_py.dialect.types import operations
 
 OPTIONS = shlo.Options(cache_dir=None, disable=("unroll-loops",))

@@ -1,4 +1,4 @@
-"""How often a loop of a scheduled program runs its body, where that is known before the program runs.
+"""How often a loop of a program runs its body, where that is known before the program runs.
 
     scf.while (%i = 0, ...) { %p = call @fusion_0(%i) ... } do { %j = call @fusion_1(%i) ... yield %j }
 
