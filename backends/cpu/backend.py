@@ -57,11 +57,14 @@ class CpuBackend(Backend):
         return named_target(options.cpu, host_target())
 
     def pipeline(self, stage: str, options: Options) -> Sequence[str]:
-        """The usual passes; for a CPU with matrix units, constant weights become tiles before fusions are formed."""
+        """The usual passes; for a CPU with matrix units, constant weights become tiles before fusions are formed. Loops
+        that copy what they carry alternate between buffers."""
         passes = list(super().pipeline(stage, options))
         if stage == "fused" and options.opt_level > 0:
             units = str(bool(self.target(options).matrix_units)).lower()
             passes.insert(-1, f"tile-weights{{target={self.name} units={units}}}")
+        if stage == "scheduled" and options.opt_level > 0:
+            passes.insert(-1, f"double-buffer-loops{{target={self.name}}}")
         return passes
 
     def describe(self, options: Options) -> str:

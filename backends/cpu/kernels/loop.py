@@ -24,6 +24,7 @@ from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import (
     Affine,
     Delinearized,
+    Variable,
     add,
     affine_of,
     delinearize,
@@ -39,6 +40,7 @@ from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
 ALTERNATING = 8  # values whose elements alternate
+PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
 NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
 
@@ -107,23 +109,32 @@ class _Loop:
         self.alternating = alternating
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
         self.aliased = fusion.aliased
+        # Code for vectors that reach no edge of the row, where edges make a difference.
+        self.parted = lanes > 1 and self.inner >= PARTED * lanes and any(map(_has_edges, fusion.ops))
 
     def emit(self, cost: float) -> Kernel:
         f = phase_function(self.fusion, self.target)
         vectors = -(-self.inner // self.lanes)
         if self.outer == 1:
-            self._streamed(f, lambda i, nontemporal: self._vector(f, (), f.imul(i, self.lanes), nontemporal))
+
+            def vectors_of(nontemporal: bool) -> None:
+                def vector(i: Index, inside: bool) -> None:
+                    self._vector(f, (), f.imul(i, self.lanes), nontemporal, inside)
+
+                self._row(f, f.begin, f.end, 1, vector)
+
+            self._streamed(f, vectors_of)
             return Kernel.of(phase(f, vectors, cost))
         blocks = -(-self.inner // BLOCK) if self.inner > 2 * BLOCK else 1
-        self._streamed(f, lambda i, nontemporal: self._block(f, i, blocks, nontemporal))
+
+        def rows_of(nontemporal: bool) -> None:
+            f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks, nontemporal), nonempty=True)
+
+        self._streamed(f, rows_of)
         return Kernel.of(phase(f, self.outer * blocks, cost * -(-vectors // blocks) + 2.0))
 
-    def _streamed(self, f: Function, body: Callable[[Index, bool], None]) -> None:
-        """The loop over [begin, end), in a version with non-temporal stores too where the results are large."""
-
-        def run(nontemporal: bool) -> None:
-            f.loop(f.begin, f.end, 1, lambda i: body(i, nontemporal), nonempty=True)
-
+    def _streamed(self, f: Function, run: Callable[[bool], None]) -> None:
+        """What `run` does for [begin, end), in a version with non-temporal stores too where the results are large."""
         if not self._can_stream():
             run(False)
             return
@@ -158,18 +169,40 @@ class _Loop:
         indices = delinearize(f, ((self.outer, row),), self.sizes[:-1], 1)
         low: Index = f.imul(f.irem(i, blocks), step)
         high = f.imin(f.iadd(low, step), self.inner) if blocks > 1 else self.inner
-        f.loop(low, high, self.lanes, lambda j: self._vector(f, indices, j, nontemporal), nonempty=True)
+        self._row(f, low, high, self.lanes, lambda j, inside: self._vector(f, indices, j, nontemporal, inside))
 
-    def _vector(self, f: Function, outer: Sequence[Affine], start: Index, nontemporal: bool) -> None:
-        """One vector of every result, `start` elements into the row."""
+    def _row(self, f: Function, low: Index, high: Index, step: int, vector: Callable[[Index, bool], None]) -> None:
+        """`vector` for a part of a row, which is not empty; vectors are `step` apart. It gets whether a vector is
+        neither the row's first one nor among its last two."""
+        if not self.parted:
+            f.loop(low, high, step, lambda j: vector(j, False), nonempty=True)
+            return
+        first, last = step, (self.inner // self.lanes - 1) * step
+        f.loop(f.imax(low, first), f.imin(high, last), step, lambda j: vector(j, True))
+
+        def edge(number: Index) -> None:
+            left = f.cmp("eq", f.index(number), f.const(0))
+            start = f.select(left, f.index(low), f.index(f.imax(low, last)))
+            end = f.select(left, f.index(f.imin(high, first)), f.index(high))
+            f.loop(start, end, step, lambda j: vector(j, False))
+
+        f.loop(0, 2, 1, edge)
+
+    def _vector(
+        self, f: Function, outer: Sequence[Affine], start: Index, nontemporal: bool, inside: bool = False
+    ) -> None:
+        """One vector of every result, `start` elements into the row; `inside`: neither its first nor its last one."""
         lanes, mask = self.lanes, None
-        whole = self.inner % lanes == 0
+        whole = inside or self.inner % lanes == 0
         if not whole and self.aliased:
             mask = f.tail_mask(f.isub(self.inner, start), lanes)
         elif not whole:
             start = f.imin(start, self.inner - lanes)
         multiple = lanes if whole or mask else math.gcd(lanes, self.inner)
         column = lane_index(start, self.inner, lanes, multiple)
+        if inside:
+            assert isinstance(start, Value)
+            column = replace(column, terms=((Variable(start, lanes, self.inner - 2 * lanes, multiple), 1),))
         place = delinearized(self.sizes, [*outer, column])
         e = Elemental(f, self.fusion, self.target, lanes)
         if self.alternating:
@@ -186,6 +219,13 @@ class _Loop:
             index = replace(add(f, at, number * self.lanes), lane=min(1, self.lanes - 1))
             part = _lanes_of(f, values, range(number * self.lanes, (number + 1) * self.lanes))
             e.write(of, f.parameters["out0"], ((self.outer * self.inner * count, index),), part)
+
+
+def _has_edges(op: ir.OpView) -> bool:
+    """Does an op give other elements next to the edges of a row? Short pieces of a concatenate are such edges."""
+    if op.operation.name == "hlo.pad":
+        return True
+    return op.operation.name == "stablehlo.concatenate" and i64(op, "dimension") == len(shape(op.results[0])) - 1
 
 
 def _lanes_of(f: Function, values: Sequence[Lanes], places: range) -> Lanes:

@@ -286,6 +286,10 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         operand, count, start = pieces[number]
         return e.value(operand, digits([(outer, above), (count, add(e.f, index, -start))]))
 
+    least, most = index.bounds(e.lanes)
+    for number, (_, count, start) in enumerate(pieces):
+        if always_at_most(start, least) and always_less(most, start + count):
+            return whole(number)
     if _mostly_whole(e, op, index, pieces):
         results = _branch(e, e.f.index(scalar(e.f, index)), pieces, whole, chosen, 0)
         return (results[0], results[1]) if element(op.results[0]).is_complex else results[0]

@@ -191,6 +191,46 @@ def test_pad(low, high, interior, target) -> None:
     )
 
 
+@pytest.mark.parametrize("sizes", [(400,), (397,), (3, 513), (3, 130)], ids=str)
+@pytest.mark.parametrize("threads", [1, 5])
+def test_rows_have_edges(sizes: tuple[int, ...], threads: int, target) -> None:
+    x, edge = normal(*sizes), (0,) * (len(sizes) - 1)
+    inner = (*sizes[:-1], sizes[-1] - 2)
+
+    def body(x: ir.Value) -> ir.Value:
+        ends = [*sizes[:-1], sizes[-1] - 1]
+        inside = build.value("slice", tensor(inner), x, start=[*edge, 1], limit=ends, strides=[1] * len(sizes))
+        padded = build.value("pad", x.type, inside, f32(7), low=[*edge, 1], high=[*edge, 1], interior=[0] * len(sizes))
+        first = build.value(
+            "slice",
+            tensor((*sizes[:-1], 1)),
+            x,
+            start=[0] * len(sizes),
+            limit=[*sizes[:-1], 1],
+            strides=[1] * len(sizes),
+        )
+        rest = build.value(
+            "slice",
+            tensor((*sizes[:-1], sizes[-1] - 1)),
+            x,
+            start=[*edge, 1],
+            limit=list(sizes),
+            strides=[1] * len(sizes),
+        )
+        turned = build.stablehlo.concatenate([rest, first], len(sizes) - 1)
+        return build.like("add", padded, turned)
+
+    padded = np.full(sizes, 7, np.float32)
+    padded[..., 1:-1] = x[..., 1:-1]
+    compiled = compile_kernel(build_fusion("loop", [type_of(x)], body, None), target)
+    (result,) = compiled.run([x], threads)
+    np.testing.assert_array_equal(result, padded + np.roll(x, -1, -1))
+    (code,) = compiled.kernel.functions.values()
+    (inside,) = (block for block in code.split("\n^") if "llvm.fadd" in block and block.count("llvm.load") == 2)
+    assert "masked" not in inside
+    assert "select" not in inside
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, ml_dtypes.bfloat16, np.complex64])
 def test_pad_of_narrow_and_wide_elements(dtype: type, target) -> None:
     x = normal(6, 37, dtype=dtype)
