@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scatters import BOX, ROW, scatter
 
 from stablehlo_py.dialect import build as b
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
@@ -84,21 +85,6 @@ def pad(x: ir.Value, value: ir.Value, low: list[int], high: list[int], interior:
 
 def dynamic_slice(x: ir.Value, sizes: list[int], *starts: ir.Value) -> ir.Value:
     return b.value("dynamic_slice", b.tensor(sizes, x.type.element_type), x, *starts, sizes=sizes)
-
-
-def scatter(x: ir.Value, indices: ir.Value, updates: ir.Value, numbers: str, body: Callable, *marks: str) -> ir.Value:
-    attributes = {"scatter_dimension_numbers": ir.Attribute.parse(f"#stablehlo.scatter<{numbers}>")}
-    attributes |= {mark: ir.UnitAttr.get() for mark in marks}
-    made = b.op("stablehlo.scatter", [x.type], [x, indices, updates], attributes, regions=1)
-    scalar = b.tensor([], x.type.element_type)
-    block = made.regions[0].blocks.append(scalar, scalar, arg_locs=[ir.Location.unknown()] * 2)
-    with ir.InsertionPoint(block):
-        b.op("stablehlo.return", [], [body(*block.arguments)])
-    return made.result
-
-
-ROW = "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
-BOX = "update_window_dims = [0, 1], scatter_dims_to_operand_dims = [1, 0]"
 
 
 def best_place(

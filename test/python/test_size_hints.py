@@ -55,6 +55,7 @@ ESTIMATES = {
     "backends/cpu/program.py": "how many chunks a phase has",
     "passes/buffer_assignment.py": "order of a listing",
     "passes/buffers/slots.py": "order in which buffers are placed",
+    "passes/double_buffer_loops.py": "bytes copied in a trip",
     "passes/fusing/clusters.py": "trip count of a member",
     "passes/fusing/epilogues.py": "length of a sum; bytes written",
     "passes/fusing/producers.py": "trip count of a member; bytes read and written",

@@ -556,26 +556,6 @@ def test_argmax_names_the_first_nan() -> None:
     np.testing.assert_array_equal(ours, np.argmax(x, axis=1))
 
 
-@pytest.mark.parametrize("size", [1 << 14, 20_001, 65_535])
-@pytest.mark.parametrize("dtype", [np.float32, np.int32])
-def test_argmax_of_a_long_vector_is_read_once(size: int, dtype: type) -> None:
-    """Places at the ends of pieces, in the overlap of the last two, several of them, and none that stands out."""
-    shown = jax.ShapeDtypeStruct((size,), dtype)
-    exported = jax.export.export(jax.jit(lambda x: (jnp.argmax(x), jnp.argmin(-x))))(shown)
-    executable = stablehlo_py.compile(exported, options=Options(cache_dir=None))
-    assert "dynamic_slice" in executable.stages["optimized"]
-    x = whole(size, dtype=dtype)
-    places = [(0,), (size - 1,), (127, 128), (255, 256, 257), (size - 130, size - 3), (size // 2, size - 1), ()]
-    numbers = [100, np.nan, np.inf] if dtype is np.float32 else [100]
-    for place in places:
-        for number in numbers:
-            y = x.copy()
-            y[list(place)] = number
-            assert [int(each) for each in executable(y)] == [np.argmax(y)] * 2, (place, number)
-    same = np.full(size, -np.inf if dtype is np.float32 else np.iinfo(dtype).min + 1, dtype)
-    assert [int(each) for each in executable(same)] == [0, 0]
-
-
 @every_target
 @pytest.mark.parametrize("sizes", [(3, 67), (2, 16), (2, 3, 35)])
 def test_elements_keep_their_order(sizes: tuple[int, ...], target: CpuTarget) -> None:
