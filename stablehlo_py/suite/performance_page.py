@@ -13,7 +13,9 @@ SLOWER = 1.03  # two threads / one, beyond what equal programs differ by
 WORTHWHILE = 0.65  # two threads / one, of a program of more than a millisecond whose bound is arithmetic
 XLA_MARGIN = 4 << 20  # bytes that its libraries take themselves
 _COMPILATIONS = ((0.3, "more than 300 ms"), (0.1, "100 to 300 ms"), (0.0, "less than 100 ms"))  # under XLA, seconds
-_COMPILATION_COLUMNS = ("XLA takes", "threads", "programs", "XLA / ours", "longer than under XLA", "longest")
+QUICK = 0.04  # seconds that a compilation may take where XLA's takes less than a tenth of one
+_TOO_LONG = f"longer than under XLA, in the last class than {QUICK * 1e3:.0f} ms"
+_COMPILATION_COLUMNS = ("XLA takes", "threads", "programs", "XLA / ours", _TOO_LONG, "longest")
 _SCALES_BADLY = f"bound by arithmetic, more than 1 ms, above {WORTHWHILE}"
 _MEMORY_COLUMNS = ("class", "threads", "programs", "more than XLA's temporaries and 4 MiB")
 
@@ -73,7 +75,8 @@ def _compilations(measurements: Sequence[Measurement], counts: Sequence[int]) ->
                 if each[0].threads == count and each[1] and each[2] > 0 and least <= each[2] < above
             ]
             ratios = [(theirs / ours, m.model) for m, ours, theirs in some]
-            longer = _named(sorted(each for each in ratios if each[0] < 1))
+            long = {m.model for m, ours, theirs in some if ours > (theirs if least else QUICK)}
+            longer = _named(sorted(each for each in ratios if each[1] in long))
             longest = max(((ours, m.model) for m, ours, _ in some), default=(0.0, "-"))
             yield (
                 title,
@@ -96,6 +99,8 @@ def _memory(
                 for m in group
                 if m.threads == count and m.memory is not None and m.xla_memory is not None
             ]
+            if not some:
+                continue
             more = [each for each in some if each[1] > each[2] + XLA_MARGIN]
             listed = (f"{model} {_mebibytes(ours)} of {_mebibytes(theirs)} MiB" for model, ours, theirs in more)
             yield name, count, len(some), ", ".join(listed) or "none"
