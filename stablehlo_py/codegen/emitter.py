@@ -72,7 +72,8 @@ class Emitter:
     array_alignment = threads = blocks = 0
     blocks_together = 1
     pack_bf16 = estimate_exp2 = estimate_reciprocal = ""
-    divides_as_floats = rounds_to_bf16 = wide_floats = False
+    divides_as_floats = rounds_to_bf16 = False
+    wide_floats = True
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         self.target = target
