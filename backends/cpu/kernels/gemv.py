@@ -208,9 +208,9 @@ class LaneSums(_FewRows):
         for row in range(0, int(m.size), self.rows):
             height = min(self.rows, int(m.size) - row)
             a_at = f.gep(a, row * m.a, self.contraction.a.element.storage)
-            place_of = row * width if self.swapped else 0
+            kept_at = row * width if self.swapped else 0
 
-            def group(j: Index, a_at: Value = a_at, height: int = height, first: int = place_of) -> None:
+            def group(j: Index, a_at: Value = a_at, height: int = height, kept_at: int = kept_at) -> None:
                 # Columns past the end repeat the last one.
                 at = [
                     f.gep(
@@ -221,7 +221,7 @@ class LaneSums(_FewRows):
                     for c in range(self.columns)
                 ]
                 for r, value in enumerate(self._sums(f, a_at, at, height)):
-                    f.store(value, buffer, f.iadd(j, first + r * width))
+                    f.store(value, buffer, f.iadd(j, kept_at + r * width))
 
             f.loop(0, width, self.columns, group)
             for r in range(0 if self.swapped else height):
@@ -229,22 +229,22 @@ class LaneSums(_FewRows):
                 where = [*place, Affine(row + r), add(f, column, lanes)]
                 self.epilogue.store(f, where, (value,), width, mask)
         if self.swapped:
-            f.loop(
-                0,
-                valid,
-                1,
-                lambda j: self._finish_column(f, buffer, j, [*place, add(f, column, affine_of(j, width - 1))]),
-            )
+            self._finish_columns(f, buffer, valid, place, column)
 
-    def _finish_column(self, f: Function, buffer: Value, j: Index, place: Sequence[Affine]) -> None:
-        """Give the sums of column `j`, which lie rows apart, to the epilogue, side by side."""
+    def _finish_columns(self, f: Function, buffer: Value, count: Index, place: Sequence[Affine], first: Affine) -> None:
+        """Give the sums of `count` columns, each of which lies rows apart, to the epilogue, side by side."""
         rows = int(self.contraction.m.size)
         lanes = 1 << (rows - 1).bit_length()
-        value = f.const(0, vector(lanes, self.arithmetic.accumulator))
-        for row in range(rows):
-            value = f.insert(value, f.load(value.type.element, buffer, f.iadd(j, row * self.width)), row)
         mask = None if rows == lanes else f.tail_mask(rows, lanes)
-        self.epilogue.store(f, [*place, Affine(0, lane=1)], (value,), lanes, mask)
+
+        def column(j: Index) -> None:
+            value = f.const(0, vector(lanes, self.arithmetic.accumulator))
+            for row in range(rows):
+                value = f.insert(value, f.load(value.type.element, buffer, f.iadd(j, row * self.width)), row)
+            at = add(f, first, affine_of(j, self.width - 1))
+            self.epilogue.store(f, [*place, at, Affine(0, lane=1)], (value,), lanes, mask)
+
+        f.loop(0, count, 1, column)
 
     def _sums(self, f: Function, a: Value, columns: list[Value], height: int) -> list[Value]:
         """For every row, the sums of all columns as one vector of `self.columns` lanes."""

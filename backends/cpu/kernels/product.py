@@ -163,7 +163,7 @@ def _emit_narrow(builder: KernelBuilder, contraction: Contraction, arithmetic: A
     def pack(f: Function) -> None:
         f.loop(f.begin, f.end, 1, lambda number: emit_pack_a(problem, room, builder.shared, f, number))
 
-    builder.phase("pack", size, 1.0 * int(k.size), pack)
+    builder.phase("pack", size, float(int(k.size)), pack)
     few = replace(few, a=room, m=replace(m, a=k.size), k=(replace(k, a=1),))
     phase = LaneSums(few, arithmetic, epilogue, builder.target, swapped=True)
     builder.phase("", phase.iterations, phase.cost, phase.emit)
