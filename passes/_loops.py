@@ -3,10 +3,11 @@ order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.edit import terminator
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.edit import end_with, terminator
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passmanager.rewrite import Rewriter, defining
@@ -67,3 +68,39 @@ def without_carries(rewriter: Rewriter, loop: Loop, removed: set[int]) -> list[i
 def _replace_terminator(rewriter: Rewriter, op: ir.Operation, operands: Sequence[ir.Value]) -> None:
     rewriter.create(op.name, [], operands, ip=ir.InsertionPoint(op))
     rewriter.erase(op)
+
+
+def rebuilt(
+    loop: Loop,
+    removed: set[int],
+    added: Sequence[ir.Value],
+    ends: Callable[[list[ir.BlockArgument]], list[ir.Value]],
+) -> tuple[list[ir.Value | None], list[ir.Value]]:
+    """A new `scf.while` before the old one, around the same blocks, without some carries and with others. `added`: what
+    these start with; `ends` builds at the end of the body what it yields for their arguments. What still reads the
+    argument of a carry that goes reads what it started with. Returns the new result per old one (None for those
+    removed), and those of the carries that are added; the old loop still has its uses, and is to be erased."""
+    op = loop.op
+    inits = list(op.operands)
+    kept = [i for i in range(len(inits)) if i not in removed]
+    types = [*(op.results[i].type for i in kept), *(value.type for value in added)]
+    new = build.op(
+        "scf.while", types, [*(inits[i] for i in kept), *added], loc=op.location, ip=ir.InsertionPoint(op), regions=2
+    )
+    arguments = [
+        [block.add_argument(value.type, op.location) for value in added] for block in (loop.before, loop.after)
+    ]
+    with ir.InsertionPoint(loop.yielded), loop.yielded.location:
+        ended = ends(arguments[1])
+    predicate, *forwarded = loop.condition.operands
+    values = list(loop.yielded.operands)
+    end_with(loop.before, loop.condition.name, [predicate, *(forwarded[i] for i in kept), *arguments[0]])
+    end_with(loop.after, loop.yielded.name, [*(values[i] for i in kept), *ended])
+    for i in sorted(removed, reverse=True):
+        for block in (loop.before, loop.after):
+            block.arguments[i].replace_all_uses_with(inits[i])
+            block.erase_argument(i)
+    loop.before.append_to(new.regions[0])
+    loop.after.append_to(new.regions[1])
+    results = iter(new.results)
+    return [None if i in removed else next(results) for i in range(len(inits))], list(results)

@@ -62,6 +62,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
             "unroll-loops",
             "licm",
             "batch-products",
+            "sink-products",
             f"block-factorizations{{target={target}{libraries}}}",
             LOCAL_RULES,
             "canonicalize-convolution",
