@@ -28,11 +28,12 @@ from stablehlo_py.targets import DEFAULT_TARGET
 
 @dataclass(frozen=True)
 class TileWeights(RulePass):
-    """Stores constant right operands of dots as the target's matrix units read them, where the machine has `units`."""
+    """Stores constant right operands of dots as the target's matrix units read them, where the machine has units for
+    elements of these `types`."""
 
     name: ClassVar[str] = "tile-weights"
     target: str = DEFAULT_TARGET
-    units: bool = True
+    types: tuple[str, ...] = ("i8", "bf16")
 
     def rules(self) -> RuleSet:
         rules = RuleSet("tile-weights")
@@ -42,7 +43,8 @@ class TileWeights(RulePass):
         def tile_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             "constant -> reshape(transpose(constant of tiles))"
             uses = list(op.result.uses)
-            if len(shape(op.result)) != 2 or not uses:
+            of = str(element_type(op.result)).removeprefix("u")
+            if len(shape(op.result)) != 2 or not uses or of not in self.types:
                 return None
             if any(use.owner.operation.name != "hlo.dot" or use.operand_number != 1 for use in uses):
                 return None
@@ -58,4 +60,4 @@ class TileWeights(RulePass):
         return rules
 
     def run(self, module: ir.Module) -> bool | None:
-        return super().run(module) if self.units else False
+        return super().run(module) if self.types else False

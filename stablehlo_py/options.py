@@ -18,7 +18,7 @@ MAX_PROCESSES = 1024  # of a grid, each of them a thread
 DYNAMIC = ("auto", "once", "specialize")
 SCATTER_WINDOWS = ("auto", "whole", "partial")
 # What the CPU backend generates code for, best first.
-CPUS = ("amx", "avx512vnni", "avx512", "avx2", "x86-64", "generic")
+CPUS = ("amx", "avx512bf16", "avx512vnni", "avx512", "avxvnni", "avx2", "x86-64", "generic")
 # CPUs that it generates object files for (docs/cpu-targets.md), and no programs of this process, by architecture.
 OTHER_CPUS = (
     *("x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "sapphirerapids", "znver3", "znver4"),

@@ -61,8 +61,8 @@ class CpuBackend(Backend):
         that copy what they carry alternate between buffers."""
         passes = list(super().pipeline(stage, options))
         if stage == "fused" and options.opt_level > 0:
-            units = str(bool(self.target(options).matrix_units)).lower()
-            passes.insert(-1, f"tile-weights{{target={self.name} units={units}}}")
+            types = ",".join(self.target(options).packed_types)
+            passes.insert(-1, f"tile-weights{{target={self.name} types={types}}}")
         if stage == "scheduled" and options.opt_level > 0:
             passes.insert(-1, f"double-buffer-loops{{target={self.name}}}")
         return passes

@@ -10,7 +10,14 @@ from functools import cache
 TILE_FEATURES = ("amx-tile", "amx-bf16", "amx-int8")
 REQUEST_PERMISSION, TILE_DATA = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 # Where the system has other names than LLVM. Its list has what the processor and the system support.
-_SYSTEM_NAMES = {"avx512vnni": "avx512_vnni", "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2"}
+_SYSTEM_NAMES = {
+    "avx512vnni": "avx512_vnni",
+    "avx512bf16": "avx512_bf16",
+    "avxvnni": "avx_vnni",
+    "sse3": "pni",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+}
 _SYSTEM_NAMES |= {name: name.replace("-", "_") for name in TILE_FEATURES}
 _LIST = "/proc/cpuinfo"
 _LINES = ("flags", "Features")  # of x86-64, of AArch64

@@ -34,6 +34,8 @@ class CpuTarget(TargetDescription):
         l1, l2: data cache sizes in bytes that blocking aims at.
         byte_products: which instructions add the products of four neighbouring bytes to a lane of 32 bits: "dotprod":
             those of bytes that are both signed or both unsigned; "i8mm": all; "": none.
+        dots: features of x86-64 whose instructions do that to full vectors, to products of unsigned and signed bytes,
+            or of two bf16 (kernels/vector_unit.py).
         shares_functions: kernels may call functions that others of the program call, too.
         scalable: vectors of this width are the first lanes of those of SVE, which are as wide or wider.
         emits: what writes functions for it.
@@ -42,6 +44,7 @@ class CpuTarget(TargetDescription):
     l1: int = 32 << 10
     l2: int = 1 << 20
     byte_products: str = ""
+    dots: tuple[str, ...] = ()
     scalable: bool = False
     shares_functions: bool = False
     emits: type[LlvmEmitter | LlvmIrEmitter] = field(default=LlvmEmitter, repr=False)
@@ -71,6 +74,14 @@ class CpuTarget(TargetDescription):
         return f"llvm.aarch64.neon.{kind}.v4i32.v16i8"
 
     @property
+    def packed_types(self) -> tuple[str, ...]:
+        """Types of the elements whose products want their right operand in panels (weight_tiles.py), as LLVM names
+        them; none: no products do."""
+        units = {*self.matrix_units, *self.dots}
+        known = {"i8": {AMX_INT8, VNNI, AVX_VNNI_FEATURE}, "bf16": {AMX_BF16, BF16_FEATURE}}
+        return tuple(name for name, features in known.items() if features & units)
+
+    @property
     def attributes(self) -> str:
         """What functions of LLVM say of themselves besides processor and features."""
         # Units of 128 bits: at least these; up to 16, as the architecture says. Longer vectors do the same.
@@ -85,16 +96,19 @@ AVX512 = CpuTarget(
     X86_64,
     masked_bits=8,
 )
-AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+avx512vnni")
+VNNI, AVX_VNNI_FEATURE, BF16_FEATURE = "avx512vnni", "avxvnni", "avx512bf16"
+AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+{VNNI}", dots=(VNNI,))
+AVX512_BF16 = replace(AVX512_VNNI, features=f"{AVX512_VNNI.features},+{BF16_FEATURE}", dots=(VNNI, BF16_FEATURE))
 AMX_BF16, AMX_INT8 = "amx-bf16", "amx-int8"
 AMX = replace(
-    AVX512_VNNI,
-    features=f"{AVX512_VNNI.features},+amx-tile,+amx-bf16,+amx-int8",
+    AVX512_BF16,
+    features=f"{AVX512_BF16.features},+amx-tile,+amx-bf16,+amx-int8",
     matrix_units=(AMX_BF16, AMX_INT8),
     l1=48 << 10,
     l2=2 << 20,
 )
 AVX2 = CpuTarget("haswell", "+avx2,+fma,-avx512f", 256, 16, X86_64)
+AVX_VNNI = replace(AVX2, features=f"{AVX2.features},+{AVX_VNNI_FEATURE}", dots=(AVX_VNNI_FEATURE,))
 BASELINE = CpuTarget("x86-64", "", 128, 16, X86_64, masked_bits=NO_MASKS, fused=False, rounds=False, converts_f16=False)
 # Any CPU of this architecture.
 GENERIC = CpuTarget(
@@ -108,7 +122,7 @@ GENERIC = CpuTarget(
     rounds=host_architecture() is not X86_64,
     converts_f16=host_architecture() is AARCH64,
 )
-NAMED = dict(zip(CPUS, (AMX, AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC), strict=True))
+NAMED = dict(zip(CPUS, (AMX, AVX512_BF16, AVX512_VNNI, AVX512, AVX_VNNI, AVX2, BASELINE, GENERIC), strict=True))
 
 _NEON = CpuTarget("generic", "+neon", 128, 32, AARCH64, masked_bits=NO_MASKS)
 _SVE = replace(_NEON, vector_bits=256, masked_bits=8, scalable=True, divides_integers=True)
@@ -119,14 +133,14 @@ _WASM = CpuTarget("generic", _SIMD128, 128, 16, WASM32, masked_bits=NO_MASKS, fu
 _ARM = CpuTarget(
     "generic", "+v7,+vfp3d16", 64, 8, ARMV7, masked_bits=NO_MASKS, fused=False, rounds=False, converts_f16=False
 )
-_ZEN4 = replace(AVX512_VNNI, name="znver4")
+_ZEN4 = replace(AVX512_BF16, name="znver4")
 # CPUs that object files are generated for, and programs of this process are not.
 _OTHERS = (
     replace(BASELINE, name="x86-64-v2", rounds=True),
     replace(AVX2, name="x86-64-v3"),
     replace(AVX512, name="x86-64-v4"),
     replace(AVX512_VNNI, name="icelake-server"),
-    replace(AVX512_VNNI, name="sapphirerapids", l1=48 << 10, l2=2 << 20),
+    replace(AVX512_BF16, name="sapphirerapids", l1=48 << 10, l2=2 << 20),
     replace(AVX2, name="znver3", l2=512 << 10),
     _ZEN4,
     _NEON,
@@ -159,7 +173,7 @@ def required_features(target: CpuTarget, *, tiles: bool = True) -> tuple[str, ..
 
 def without_units(target: CpuTarget) -> CpuTarget:
     """The same CPU without its matrix units."""
-    return AVX512_VNNI if target is AMX else target
+    return AVX512_BF16 if target is AMX else target
 
 
 def baseline_target() -> CpuTarget:
@@ -202,7 +216,7 @@ def require_own(target: CpuTarget, name: str | None) -> None:
 @cache
 def host_target() -> CpuTarget:
     """The best description that the host can run, and lets this process run."""
-    for target in (AMX, AVX512_VNNI, AVX512, AVX2):
+    for target in (AMX, AVX512_BF16, AVX512_VNNI, AVX512, AVX_VNNI, AVX2):
         if not missing_features(required_features(target)):
             return target
     return baseline_target()

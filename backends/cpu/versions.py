@@ -17,10 +17,11 @@ from stablehlo_py.codegen.builder import I1, I32, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import OptionError
+from stablehlo_py.options import CPUS
 
-# Leaves as glibc numbers them (CPUID_INDEX_1, 7, 80000001); registers eax, ebx, ecx, edx are 0 to 3.
-_ONE, _SEVEN, _EXTENDED = 0, 1, 2
-_EBX, _ECX, _EDX = 1, 2, 3
+# Leaves as glibc numbers them (CPUID_INDEX_1, 7, 80000001, 7_ECX_1); registers eax, ebx, ecx, edx are 0 to 3.
+_ONE, _SEVEN, _EXTENDED, _SEVEN_ONE = 0, 1, 2, 6
+_EAX, _EBX, _ECX, _EDX = 0, 1, 2, 3
 _BITS = {
     "sse3": (_ONE, _ECX, 0),
     "ssse3": (_ONE, _ECX, 9),
@@ -41,6 +42,8 @@ _BITS = {
     "avx512bw": (_SEVEN, _EBX, 30),
     "avx512vl": (_SEVEN, _EBX, 31),
     "avx512vnni": (_SEVEN, _ECX, 11),
+    "avxvnni": (_SEVEN_ONE, _EAX, 4),
+    "avx512bf16": (_SEVEN_ONE, _EAX, 5),
     "amx-bf16": (_SEVEN, _EDX, 22),
     "amx-tile": (_SEVEN, _EDX, 24),
     "amx-int8": (_SEVEN, _EDX, 25),
@@ -79,7 +82,7 @@ def version_targets(cpus: Sequence[str], triple: str | None) -> tuple[list[CpuTa
         if target.architecture is not X86_64 or target.name not in _OF_NAMES:
             raise OptionError(
                 f"'{cpu}' cannot be one of several CPUs of a library",
-                remedy="use x86-64, x86-64-v2, x86-64-v3, x86-64-v4, avx2, avx512, avx512vnni and amx",
+                remedy=f"use x86-64, x86-64-v2, x86-64-v3, x86-64-v4, {', '.join(CPUS[:-2])}",
             )
     return targets, full
 

@@ -39,7 +39,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
-from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
 from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, CpuTarget
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
@@ -74,22 +73,42 @@ class Unit:
     instruction: str
 
     @property
+    def lanes(self) -> int:
+        """Sums of a vector, as epilogues get them."""
+        return SIDE
+
+    @property
     def depth(self) -> int:
         """Elements of the contracted axis in one step."""
         return SIDE * self.group
 
+    def fits(self, contraction: Contraction) -> bool:
+        """Whether it computes a contraction of known sizes, and that pays."""
+        if contraction.a.tiled or contraction.b.tiled:
+            return reads_tiles(contraction, self)
+        m, n, inner = rows_of(contraction), int(contraction.n.size), int(inner_of(contraction).size)
+        least = 2 if streams_b(contraction, self) else SIDE
+        wide = m >= least and n >= SIDE and m * n * int(contraction.depth) >= (LEAST if m >= SIDE else LEAST_SHORT)
+        return wide and inner >= FULL * -(-inner // self.depth) * self.depth
 
-def unit_of(a: Element, b: Element, arithmetic: Arithmetic, target: CpuTarget) -> Unit | None:
-    """The unit for operands of these types, if the target has one."""
-    if arithmetic.complex or arithmetic.boolean or arithmetic.packed != 1:
-        return None
-    if arithmetic.accumulator == F32 and a.name == b.name == "bf16" and AMX_BF16 in target.matrix_units:
+    def product(self, contraction: Contraction, epilogue: Epilogue, accumulator: ScalarType) -> UnitProduct:
+        """The contraction on this unit."""
+        return UnitProduct(contraction, self, epilogue, accumulator)
+
+
+def tile_unit(a: Element, b: Element, accumulator: ScalarType, target: CpuTarget) -> Unit | None:
+    """The matrix unit for operands of these types, if the target has one."""
+    if accumulator == F32 and a.name == b.name == "bf16" and AMX_BF16 in target.matrix_units:
         return Unit(I16, 2, "llvm.x86.tdpbf16ps")
-    bytes_ = all(each.kind == "int" and each.bits == each.storage.bits == 8 for each in (a, b))
-    if arithmetic.accumulator == I32 and bytes_ and AMX_INT8 in target.matrix_units:
+    if accumulator == I32 and are_bytes(a, b) and AMX_INT8 in target.matrix_units:
         signs = "".join("u" if each.unsigned else "s" for each in (a, b))
         return Unit(I8, 4, f"llvm.x86.tdpb{signs}d")
     return None
+
+
+def are_bytes(*elements: Element) -> bool:
+    """Whether they are integers that fill bytes."""
+    return all(each.kind == "int" and each.bits == each.storage.bits == 8 for each in elements)
 
 
 @dataclass(frozen=True)
@@ -117,26 +136,13 @@ def fold_of(contraction: Contraction) -> Fold | None:
     return best if best and best.pitch <= LEAST_FOLDED * -(-size // SIDE) * SIDE else None
 
 
-def _rows(contraction: Contraction) -> int:
+def rows_of(contraction: Contraction) -> int:
     """Rows of a product, with those between lines."""
     fold, size = fold_of(contraction), int(contraction.m.size)
     return (int(contraction.outer[fold.number].size) - 1) * fold.pitch + size if fold else size
 
 
-def fitting_unit(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> Unit | None:
-    """The unit that computes a contraction, where it pays."""
-    unit = unit_of(contraction.a.element, contraction.b.element, arithmetic, target)
-    if unit is None or not contraction.is_known:
-        return None
-    if contraction.a.tiled or contraction.b.tiled:
-        return unit if _reads_tiles(contraction, unit) else None
-    m, n, inner = _rows(contraction), int(contraction.n.size), int(_inner(contraction).size)
-    least = 2 if _streams_b(contraction, unit) else SIDE
-    wide = m >= least and n >= SIDE and m * n * int(contraction.depth) >= (LEAST if m >= SIDE else LEAST_SHORT)
-    return unit if wide and inner >= FULL * -(-inner // unit.depth) * unit.depth else None
-
-
-def _reads_tiles(contraction: Contraction, unit: Unit) -> bool:
+def reads_tiles(contraction: Contraction, unit: Unit) -> bool:
     """Whether B is tiled, and the axes go along whole panels and steps of it."""
     n, outer, k = contraction.n, [axis for axis in contraction.outer if axis.b], contraction.k
     if not contraction.b.tiled or n.b != 1 or any(int(size) % PANEL for size in (n.size, *(axis.b for axis in outer))):
@@ -149,12 +155,12 @@ def _reads_tiles(contraction: Contraction, unit: Unit) -> bool:
     return int(k[-1].size) % unit.depth == 0
 
 
-def _streams_b(contraction: Contraction, unit: Unit) -> bool:
+def streams_b(contraction: Contraction, unit: Unit) -> bool:
     """Whether B is packed a region at a time: rows of A are so few that reading B is much of the work, and stay in the
     L2 cache meanwhile."""
     if contraction.b.tiled or contraction.n.b != 1:
         return False
-    rows, fold = _rows(contraction), fold_of(contraction)
+    rows, fold = rows_of(contraction), fold_of(contraction)
     if rows <= FEW_ROWS:
         return True
     # Else a B that several places of outer axes share would be packed for each of them.
@@ -164,7 +170,7 @@ def _streams_b(contraction: Contraction, unit: Unit) -> bool:
     return rows <= MOST_ROWS and bytes_ <= BLOCK_BYTES and not shared
 
 
-def _inner(contraction: Contraction) -> Axis:
+def inner_of(contraction: Contraction) -> Axis:
     """The contracted axis that groups run along."""
     if contraction.b.tiled:
         return contraction.k[-1]
@@ -186,13 +192,22 @@ def configure_tiles(f: Function) -> None:
 
 
 class UnitProduct:
-    """A contraction on a matrix unit: its packing and compute phases."""
+    """A contraction on a matrix unit: its packing and compute phases.
+
+    Attributes:
+        strip: rows that are multiplied at once.
+        room_a, room_b: where operands are packed, if they are. sums: scratch for unfinished ones.
+        flips: bytes of a packed B get the other sign: 128 is added to signed ones, taken from others.
+    """
+
+    strip = STRIP
+    flips = False
 
     def __init__(self, contraction: Contraction, unit: Unit, epilogue: Epilogue, accumulator: ScalarType) -> None:
         self.contraction, self.unit, self.epilogue, self.accumulator = contraction, unit, epilogue, accumulator
-        self.inner = _inner(contraction)
+        self.inner = inner_of(contraction)
         self.others = [axis for axis in contraction.k if axis is not self.inner]
-        self.m, self.n = _rows(contraction), int(contraction.n.size)
+        self.m, self.n = rows_of(contraction), int(contraction.n.size)
         self.fold = fold_of(contraction)
         folded = self.fold.number if self.fold else None
         self.outer = [axis for number, axis in enumerate(contraction.outer) if number != folded]
@@ -223,7 +238,7 @@ class UnitProduct:
     @property
     def streams_b(self) -> bool:
         """Whether rows of A are so few that reading B is all the work: it is packed as it comes along."""
-        return _streams_b(self.contraction, self.unit)
+        return streams_b(self.contraction, self.unit)
 
     @property
     def panels(self) -> int:
@@ -236,12 +251,12 @@ class UnitProduct:
     @property
     def strips(self) -> int:
         """Strips of rows, the last of which may have fewer."""
-        return -(-self.m // STRIP)
+        return -(-self.m // self.strip)
 
     @cached_property
     def block(self) -> int:
         """Strips of a block: even shares."""
-        most = self.strips if self.streams_b else max(1, BLOCK_BYTES // (STRIP * self.steps * ROW_BYTES))
+        most = self.strips if self.streams_b else max(1, BLOCK_BYTES // (self.strip * self.steps * ROW_BYTES))
         blocks = -(-self.strips // most)
         return -(-self.strips // blocks)
 
@@ -276,6 +291,12 @@ class UnitProduct:
 
     def _tiles(self, side: str) -> int:
         return self.row_tiles if side == "a" else 2 * self.panels
+
+    def room_steps(self, side: str) -> tuple[int, int, int]:
+        """In a packed operand, in numbers of 32 bits: from a tile of rows, or a panel, to the next, from a step to the
+        next, from a row to the next within a step."""
+        tiles = 1 if side == "a" else 2
+        return tiles * self.steps * TILE, tiles * TILE, SIDE
 
     def copies(self, side: str) -> int:
         return math.prod(int(axis.size) for axis in self.outer if getattr(axis, side))
@@ -356,7 +377,7 @@ class UnitProduct:
     @property
     def group(self) -> int:
         """Panels whose regions follow each other, before those of the next steps."""
-        return min(self.panels, GROUP_BYTES // (4 * STRIP * PANEL)) if self.by_panel else self.region_panels
+        return min(self.panels, GROUP_BYTES // (4 * self.strip * PANEL)) if self.by_panel else self.region_panels
 
     @property
     def region_size(self) -> int:
@@ -367,4 +388,4 @@ class UnitProduct:
     def sums_size(self) -> int:
         """Numbers of 32 bits of the scratch for sums: of one strip that is stored, or of all that are unfinished."""
         panels = self.group if self.streams_b and self.regions > 1 else 1
-        return STRIP * PANEL * panels * (self.block if self.chunks > 1 else 1)
+        return self.strip * PANEL * panels * (self.block if self.chunks > 1 else 1)

@@ -15,7 +15,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, SharedFunction,
 from stablehlo_py.backends.cpu.kernels.depthwise import Prepare, SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
-from stablehlo_py.backends.cpu.kernels.matrix_unit import UnitProduct, fitting_unit
+from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, UnitProduct
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
 from stablehlo_py.backends.cpu.kernels.shared_tile import shares_tiles
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
@@ -29,6 +29,9 @@ from stablehlo_py.backends.cpu.kernels.tiling import (
     symbolic_plan,
     with_one_height,
 )
+from stablehlo_py.backends.cpu.kernels.units import fitting_unit
+from stablehlo_py.backends.cpu.kernels.vector_sums import emit_row_sums, emit_vector_product
+from stablehlo_py.backends.cpu.kernels.vector_unit import VectorProduct
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
@@ -128,7 +131,7 @@ def emit_product(
         plan = symbolic_plan(contraction, arithmetic, builder.target, HINT, 1)
         _emit_gemm(builder, contraction, arithmetic, epilogue, plan)
     elif unit := fitting_unit(contraction, arithmetic, builder.target):
-        _emit_on_unit(builder, UnitProduct(contraction, unit, epilogue, arithmetic.accumulator))
+        _emit_on_unit(builder, unit.product(contraction, epilogue, arithmetic.accumulator))
     elif is_narrow(contraction, arithmetic, builder.target):
         _emit_narrow(builder, contraction, arithmetic, epilogue)
     elif not _emit_few_rows(builder, contraction, arithmetic, epilogue):
@@ -218,7 +221,7 @@ def _emit_gemm(
 
 
 def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
-    """The phases of a product on a matrix unit: packing, then computing."""
+    """The phases of a product on a matrix unit, or by instructions like one: packing, then computing."""
     i32 = ELEMENTS["i32"]
     b = product.contraction.b
     packs_b = not product.streams_b and not b.tiled
@@ -234,12 +237,20 @@ def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
         iterations = product.pack_iterations(side)
         cost = 0.5 * product.size_of(side) / iterations
 
-        def emit(f: Function, side: str = side) -> None:
+        def pack(f: Function, side: str = side) -> None:
             packing = TilePacking(f, product, side)
             f.loop(f.begin, f.end, 1, lambda number: packing.emit(number, rooms[side]))
 
-        builder.phase(f"pack_{side}", iterations, cost, emit)
-    builder.phase("", product.iterations, product.cost, lambda f: emit_unit_product(f, product), product.least_range)
+        builder.phase(f"pack_{side}", iterations, cost, pack)
+    if isinstance(product, VectorProduct):
+        if product.flips:
+            product.room_sums = builder.scratch.take(product.sum_iterations, i32)
+            cost = 5 + int(product.contraction.depth) / ROW_BYTES
+            builder.phase("sums", product.sum_iterations, cost, lambda f: emit_row_sums(f, product))
+        emit: Callable[[Function], None] = partial(emit_vector_product, product=product)
+    else:
+        emit = partial(emit_unit_product, product=product)
+    builder.phase("", product.iterations, product.cost, emit, product.least_range)
 
 
 def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:

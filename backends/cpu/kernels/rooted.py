@@ -23,9 +23,9 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.depthwise import Prepare
 from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
-from stablehlo_py.backends.cpu.kernels.matrix_unit import fitting_unit, unit_of
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
 from stablehlo_py.backends.cpu.kernels.tiling import normalize
+from stablehlo_py.backends.cpu.kernels.units import fitting_unit, units_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.index_map import Digits, digits_of
@@ -127,9 +127,9 @@ class Rooted:
         emit_outputs(self.builder, self.fusion, self.root, self.arithmetic, room, layout, frame.origin)
 
     def has_unit(self, a: Source, b: Source, axes: AxesOf, frame: Frame | None = None) -> bool:
-        """Whether the target has a matrix unit that computes the product of these operands. Raises NoLoops as `emit`
-        does."""
-        if unit_of(a.operand.element, b.operand.element, self.arithmetic, self.target) is None:
+        """Whether the target has a matrix unit, or instructions, that compute the product of these operands. Raises
+        NoLoops as `emit` does."""
+        if not units_of(a.operand.element, b.operand.element, self.arithmetic, self.target):
             return False
         contraction, _ = self.chosen(a, b, axes, frame or self._whole())
         return fitting_unit(contraction, self.arithmetic, self.target) is not None

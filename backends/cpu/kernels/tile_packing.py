@@ -14,6 +14,7 @@ from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.dialect.symint import IntLike
 
+SIGNS = -0x7F7F7F80  # the highest bit of each byte
 READ = 16  # rows of B that are read at once: what fetches ahead for the L2 cache follows no more
 
 
@@ -23,6 +24,7 @@ class TilePacking:
     def __init__(self, f: Function, product: UnitProduct, side: str) -> None:
         self.f, self.product, self.side, self.unit = f, product, side, product.unit
         self.along = int(getattr(product.inner, side))
+        self.panel_step, self.step, self.row_step = product.room_steps(side)
         axis = product.contraction.m if side == "a" else product.contraction.n
         self.across = int(getattr(axis, side))
 
@@ -43,14 +45,12 @@ class TilePacking:
         def tiles(at: Value, to: Value, place: Index, valid: int, depth: int, groups: int = SIDE) -> None:
             """One step of a panel, or of a tile of rows: so many groups of it."""
             start = f.gep(at, f.imul(place, width * across), unit.scalar)
-            self._tiles(
-                start, f.gep(to, f.imul(place, product.steps * width // SIDE * TILE), I32), valid, depth, groups
-            )
+            self._tiles(start, f.gep(to, f.imul(place, self.panel_step), I32), valid, depth, groups)
 
         def step(at: Value, to: Value, block: Index, body: Callable[[Value, Value, int], None], depth: int) -> None:
             """Step `block` along the innermost axis: `body` where it begins. `depth` of its elements are there."""
             start = f.gep(at, f.imul(block, unit.depth * self.along), unit.scalar)
-            body(start, f.gep(to, f.imul(block, width // SIDE * TILE), I32), depth)
+            body(start, f.gep(to, f.imul(block, self.step), I32), depth)
 
         if product.by_tiles(side):
 
@@ -64,14 +64,14 @@ class TilePacking:
                     if rest:
                         step(at, to, whole, body, rest)
 
-                self._nest(source, target, width, product.others, steps)
+                self._nest(source, target, product.others, steps)
 
             each_panel(f, part, size, width, panel)
             return
         *outer, block = unravel(f, part, [*(axis.size for axis in product.others), product.steps_of_inner])
         steps = [int(getattr(axis, side)) for axis in product.others]
         at = f.gep(source, offset(f, outer, steps), unit.scalar)
-        to = f.gep(target, f.imul(f.isub(part, block), width // SIDE * TILE), I32)
+        to = f.gep(target, f.imul(f.isub(part, block), self.step), I32)
 
         def all_tiles(start: Value, end: Value, depth: int) -> None:
             whole, rest = divmod(size, width)
@@ -149,11 +149,15 @@ class TilePacking:
             at = f.gep(start, first * self.across, self.unit.scalar)
             for row, values in enumerate(self._rows(at, depth, min(width, valid - first), groups)):
                 for half, value in enumerate(values, first // SIDE):
-                    f.store(value, end, half * TILE + row * SIDE)
+                    f.store(self._flipped(value), end, half * TILE + row * self.row_step)
 
-    def _nest(
-        self, source: Value, target: Value, width: int, axes: Sequence[Axis], body: Callable[[Value, Value], None]
-    ) -> None:
+    def _flipped(self, numbers: Value) -> Value:
+        """Bytes as the instruction wants them."""
+        if self.side == "a" or not self.product.flips:
+            return numbers
+        return flipped(self.f, numbers)
+
+    def _nest(self, source: Value, target: Value, axes: Sequence[Axis], body: Callable[[Value, Value], None]) -> None:
         """Loops over contracted axes but the innermost, around `body(source, target)` there."""
         if not axes:
             body(source, target)
@@ -164,8 +168,8 @@ class TilePacking:
 
         def turn(index: Index) -> None:
             at = f.gep(source, f.imul(index, getattr(first, self.side)), self.unit.scalar)
-            to = f.gep(target, f.imul(index, below * width // SIDE * TILE), I32)
-            self._nest(at, to, width, inner, body)
+            to = f.gep(target, f.imul(index, below * self.step), I32)
+            self._nest(at, to, inner, body)
 
         f.loop(0, first.size, 1, turn)
 
@@ -214,6 +218,11 @@ class TilePacking:
         if mask is None:
             return f.load(type_, at, offset)
         return f.masked_load(type_, at, offset, mask, f.const(0, type_))
+
+
+def flipped(f: Function, numbers: Value) -> Value:
+    """Signed bytes and 128, or unsigned ones less 128."""
+    return f.binary("xor", numbers, f.const(SIGNS, numbers.type))
 
 
 def _interleaved(f: Function, a: Value, b: Value, first: int, count: int) -> Value:
