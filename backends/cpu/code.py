@@ -200,7 +200,7 @@ def require_host(program: CompiledProgram, features: Sequence[str]) -> None:
     if missing and cpu_features.is_refused(missing):
         raise LoadError(
             "this program uses AMX, which the system does not let this process use",
-            remedy="load it before threads get alternate signal stacks, or compile it with Options(cpu='avx512vnni')",
+            remedy="load it before threads get alternate signal stacks, or compile it with Options(cpu='avx512bf16')",
         )
     if missing:
         raise LoadError(

@@ -17,11 +17,13 @@ import numpy as np
 
 from stablehlo_py.backends.common.roofline import Rates
 from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, configure_tiles
+from stablehlo_py.backends.cpu.kernels.vector_unit import VectorUnit, vector_unit
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, CpuTarget, baseline_target, host_target, named_target
 from stablehlo_py.backends.cpu.weight_tiles import SIDE
 from stablehlo_py.codegen.builder import F32, F64, I8, I16, I32, I64, PTR, Function, ScalarType, Type, Value, VectorType
+from stablehlo_py.codegen.types import ELEMENTS
 
 #: Bytes that a copy reads and writes: what lies in the caches of a core, in those that cores share, and in memory.
 COPIES = (1 << 14, 1 << 18, 1 << 21, 1 << 24, 1 << 28)
@@ -104,6 +106,10 @@ def _kernels(target: CpuTarget) -> dict[str, Kernel]:
     pairs = target.pair_intrinsics.get(target.lanes(32))
     if pairs:
         found["i8"] = _pairs(target, pairs)
+    for name, of, accumulator in (("f16", ELEMENTS["bf16"], F32), ("i8", ELEMENTS["i8"], I32)):
+        unit = vector_unit(of, of, accumulator, target)
+        if unit:
+            found[name] = _groups(name, unit, accumulator)
     units = {"f16": (AMX_BF16, 2, "llvm.x86.tdpbf16ps"), "i8": (AMX_INT8, 4, "llvm.x86.tdpbssd")}
     for name, (unit, group, instruction) in units.items():
         if unit in target.matrix_units:
@@ -153,6 +159,16 @@ def _pairs(target: CpuTarget, intrinsic: str) -> Kernel:
 
     _chains(f, wide, memory, count, step)
     return f, 4 * lanes * _CHAINS
+
+
+def _groups(name: str, unit: VectorUnit, accumulator: ScalarType) -> Kernel:
+    """Products of groups of narrow numbers, added to lanes of 32 bits."""
+    f, memory, count = _begin(name, unit.target)
+    factors = f.load(VectorType(unit.lanes, I32), memory)
+    _chains(
+        f, VectorType(unit.lanes, accumulator), memory, count, lambda value: unit.multiply(f, factors, factors, value)
+    )
+    return f, 2 * unit.group * unit.lanes * _CHAINS
 
 
 def _tiles(name: str, target: CpuTarget, group: int, instruction: str) -> Kernel:

@@ -78,7 +78,7 @@ def object_target(cpu: str | None, triple: str | None) -> tuple[CpuTarget, str]:
     if target.matrix_units and not is_linux(full):
         raise OptionError(
             f"code for the CPU '{cpu}' is for Linux, which it asks for leave to use AMX; the triple is '{triple}'",
-            remedy="use cpu='avx512vnni'",
+            remedy="use cpu='avx512bf16'",
         )
     return target, full
 

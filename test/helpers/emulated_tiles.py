@@ -1,24 +1,28 @@
-"""AMX by other instructions: kernels for it run on any CPU, and give the bits that it gives.
+"""AMX, and instructions of vectors that add up groups, by others: kernels for them run on any CPU, and give the same
+bits.
 
-What these are: Intel, "Software Developer's Manual", volume 2, TDPBF16PS and TDPBSSD.
+What these are: Intel, "Software Developer's Manual", volume 2, TDPBF16PS, TDPBSSD, VDPBF16PS and VPDPBUSD.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, partialmethod
 
 import pytest
 from one_kernel import here
 
-from stablehlo_py.backends.cpu.target import AMX, AVX2, AVX512, CpuTarget, baseline_target
-from stablehlo_py.codegen.builder import F32, I8, I32, I64, Function, Index, Value, VectorType
+from stablehlo_py.backends.cpu.target import AMX, AVX2, AVX512, AVX512_BF16, CpuTarget, baseline_target
+from stablehlo_py.codegen.builder import F32, I8, I32, I64, Function, Index, Type, Value, VectorType
 
 SIDE, NUMBERS = 16, 256  # rows of a tile; numbers of 32 bits in it
 FLOATS, INTEGERS = VectorType(SIDE, F32), VectorType(SIDE, I32)
 PREFIX = "llvm.x86."
 # The best CPU without tiles that this machine is, described as if it had them.
 EMULATED: CpuTarget = replace((*here(AVX512, AVX2), baseline_target())[0], matrix_units=AMX.matrix_units)
+# One with half as long vectors, described as if it had the others.
+EMULATED_DOTS: CpuTarget = replace((*here(AVX2), baseline_target())[0], dots=AVX512_BF16.dots)
 
 
 def emulate(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -47,7 +51,27 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             f.loop(0, _rows(f, heights[f.name], operands[0]), 1, partial(_row, f, name, sums, a, b))
 
     monkeypatch.setattr(Function, "target_effect", target_effect)
+    monkeypatch.setattr(Function, "target_intrinsic", partialmethod(_target_intrinsic, Function.target_intrinsic))
     return written
+
+
+def _target_intrinsic(f: Function, others: Callable[..., Value], name: str, *operands: Value, result: Type) -> Value:
+    """Products of the groups of two vectors, added to a third one."""
+    if "vpdpbusd" in name:
+        sums, a, b = operands
+        a, b = (f.bitcast(value, sums.type) for value in (a, b))
+        for number in range(4):
+            sums = f.binary("add", sums, f.binary("mul", _byte(f, a, number, "u"), _byte(f, b, number, "s")))
+        return sums
+    if "dpbf16ps" in name:
+        sums, a, b = operands
+        numbers = VectorType(sums.type.lanes, I32)
+        a, b = (f.bitcast(value, numbers) for value in (a, b))
+        sums = _flushed(f, sums)
+        for half in (_high, _low):
+            sums = _flushed(f, f.intrinsic("fma", half(f, a), half(f, b), sums))
+        return sums
+    return others(f, name, *operands, result=result)
 
 
 def _tile(f: Function, tiles: Value, number: Value) -> Value:
@@ -95,20 +119,24 @@ def _row(f: Function, name: str, sums: Value, a: Value, b: Value, row: Index) ->
 
 
 def _low(f: Function, pairs: Value) -> Value:
-    return _flushed(f, f.bitcast(f.binary("shl", pairs, f.const(16, INTEGERS)), FLOATS))
+    return _flushed(f, f.bitcast(f.binary("shl", pairs, f.const(16, pairs.type)), _floats(pairs)))
 
 
 def _high(f: Function, pairs: Value) -> Value:
-    return _flushed(f, f.bitcast(f.binary("and", pairs, f.const(-(1 << 16), INTEGERS)), FLOATS))
+    return _flushed(f, f.bitcast(f.binary("and", pairs, f.const(-(1 << 16), pairs.type)), _floats(pairs)))
+
+
+def _floats(numbers: Value) -> VectorType:
+    return VectorType(numbers.type.lanes, F32)
 
 
 def _flushed(f: Function, value: Value) -> Value:
     """Zero for subnormal numbers."""
-    bits = f.bitcast(value, INTEGERS)
-    tiny = f.cmp("eq", f.binary("and", bits, f.const(0x7F80_0000, INTEGERS)), f.const(0, INTEGERS))
-    return f.bitcast(f.select(tiny, f.binary("and", bits, f.const(-(1 << 31), INTEGERS)), bits), FLOATS)
+    bits = f.bitcast(value, VectorType(value.type.lanes, I32))
+    tiny = f.cmp("eq", f.binary("and", bits, f.const(0x7F80_0000, bits.type)), f.const(0, bits.type))
+    return f.bitcast(f.select(tiny, f.binary("and", bits, f.const(-(1 << 31), bits.type)), bits), value.type)
 
 
 def _byte(f: Function, quads: Value, number: int, sign: str) -> Value:
-    high = f.binary("shl", quads, f.const(24 - 8 * number, INTEGERS))
-    return f.binary("ashr" if sign == "s" else "lshr", high, f.const(24, INTEGERS))
+    high = f.binary("shl", quads, f.const(24 - 8 * number, quads.type))
+    return f.binary("ashr" if sign == "s" else "lshr", high, f.const(24, quads.type))

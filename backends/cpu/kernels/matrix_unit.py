@@ -195,12 +195,13 @@ class UnitProduct:
     """A contraction on a matrix unit: its packing and compute phases.
 
     Attributes:
-        strip: rows that are multiplied at once.
+        strip: rows that are multiplied at once. longest_chunk: steps of a chunk, at most.
         room_a, room_b: where operands are packed, if they are. sums: scratch for unfinished ones.
         flips: bytes of a packed B get the other sign: 128 is added to signed ones, taken from others.
     """
 
     strip = STRIP
+    longest_chunk = CHUNK
     flips = False
 
     def __init__(self, contraction: Contraction, unit: Unit, epilogue: Epilogue, accumulator: ScalarType) -> None:
@@ -332,7 +333,7 @@ class UnitProduct:
         if self.by_panel:
             return min(self.steps, STREAMED_ROWS // self.unit.depth)
         steps = self._most_steps
-        return -(-steps // -(-steps // CHUNK))
+        return -(-steps // -(-steps // self.longest_chunk))
 
     @property
     def chunks(self) -> int:

@@ -21,13 +21,24 @@ from functools import cached_property
 
 from stablehlo_py.backends.common.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
-from stablehlo_py.backends.cpu.kernels.matrix_unit import Unit, UnitProduct, are_bytes
+from stablehlo_py.backends.cpu.kernels.matrix_unit import (
+    Unit,
+    UnitProduct,
+    are_bytes,
+    inner_of,
+    reads_tiles,
+    rows_of,
+)
 from stablehlo_py.backends.cpu.target import BF16_FEATURE, CpuTarget
 from stablehlo_py.backends.cpu.weight_tiles import SIDE
 from stablehlo_py.codegen.builder import BF16, F32, I8, I16, I32, Function, ScalarType, Value, VectorType
 from stablehlo_py.codegen.types import Element
 
 VECTORS = 2  # of a row of sums: 14 rows by 2 vectors fill 32 registers, 6 by 2 fill 16
+FEWEST, FEWEST_OF_BYTES = 8, 2  # rows
+SHORTEST = 8  # bytes of a run of the contracted axis
+LEAST = 1 << 11  # products
+CHUNK = 32  # steps of a panel, which is read from the L2 cache
 PAGE, WAYS = 4096, 8  # rows of A that are pages apart share the places that the L1 cache has for one
 USED_BY = 4  # panels that have to read a copy of A, which keeps its rows apart
 
@@ -63,6 +74,16 @@ class VectorUnit(Unit):
         operands = (f.bitcast(value, of) for value in ((a, ones) if self.signs[0] else (ones, a)))
         return f.target_intrinsic(self.instruction, sums, *operands, result=sums.type)
 
+    def fits(self, contraction: Contraction) -> bool:
+        """Whether it computes a contraction of known sizes, and that pays: few rows do not make up for packing B, which
+        for bytes the others do, too."""
+        if contraction.a.tiled or contraction.b.tiled:
+            return reads_tiles(contraction, self)
+        m, n, depth = rows_of(contraction), int(contraction.n.size), int(contraction.depth)
+        run = int(inner_of(contraction).size) * self.scalar.bits // 8
+        rows = FEWEST_OF_BYTES if self.signs else FEWEST
+        return m >= rows and n >= SIDE and run >= SHORTEST and m * n * depth >= LEAST
+
     def product(self, contraction: Contraction, epilogue: Epilogue, accumulator: ScalarType) -> UnitProduct:
         """The contraction by these instructions."""
         return VectorProduct(contraction, self, epilogue, accumulator)
@@ -84,6 +105,8 @@ class VectorProduct(UnitProduct):
     Attributes:
         room_sums: the sums that those of a row begin with, where B has been flipped.
     """
+
+    longest_chunk = CHUNK
 
     def __init__(self, contraction: Contraction, unit: VectorUnit, epilogue: Epilogue, accumulator: ScalarType) -> None:
         super().__init__(contraction, unit, epilogue, accumulator)

@@ -123,7 +123,8 @@ def test_what_else_is_needed(cpu: str) -> None:
 INSTRUCTIONS = {
     "x86-64-v3": ("bytes", r"vpmaddwd.*ymm"),
     "x86-64-v4": ("mlp", r"vfmadd231ps.*zmm"),
-    "sapphirerapids": ("bytes", r"vpdpwssd.*zmm"),
+    "sapphirerapids": ("bytes", r"vpdpbusd.*zmm"),
+    "avxvnni": ("bytes", r"vpdpbusd\s+%ymm|\{vex\}\s+vpdpbusd.*ymm"),
     "aarch64": ("mlp", r"fmla\s+v\d+\.4s, v\d+\.4s, v\d+\.s"),
     "cortex-a72": ("bytes", r"smull2?\s+v\d+\.4s, v\d+\.[48]h"),
     "neoverse-n1": ("byte_products", r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b"),
@@ -150,6 +151,16 @@ def test_no_vector_instructions_where_there_are_none(cpu: str) -> None:
 
 def test_products_of_bytes_in_webassembly() -> None:
     assert "i32x4.dot_i16x8_s" in text_of("wasm32", "bytes")
+
+
+def test_products_of_bf16_by_instructions_of_vectors() -> None:
+    text = """func.func @main(%a: tensor<64x64xbf16>, %b: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+      %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+        : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+      return %0 : tensor<64x64xbf16>
+    }"""
+    program = cross_program(text, "znver4")
+    assert re.search(r"vdpbf16ps.*zmm", assembly(program.llvm_ir, program.target, public=ENTRY))
 
 
 @pytest.mark.parametrize("signs", [("ui8", "i8"), ("i8", "ui8")])
@@ -269,7 +280,7 @@ def test_what_cannot_be(cpu: str | None, triple: str | None, said: str) -> None:
 def test_this_process_takes_no_program_for_another_cpu(cpu: str) -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
     for make in (shlo.compile, compile_program):
-        with pytest.raises(OptionError, match=rf"the CPU '{cpu}' is not this one: only object .*\n.*avx512, avx2"):
+        with pytest.raises(OptionError, match=rf"the CPU '{cpu}' is not this one: only object .*\n.*avx512, avxvnni, avx2"):
             make(text, options=shlo.Options(cpu=cpu))
 
 

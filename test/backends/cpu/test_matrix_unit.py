@@ -1,23 +1,27 @@
-"""Products on AMX: kernels as they are where the machine has it, and everywhere by other instructions."""
+"""Products on AMX, and by instructions of vectors that add up groups: kernels as they are where the machine has these,
+and everywhere by other instructions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
 import pytest
 from dots import Dot, types_of
-from emulated_tiles import EMULATED, emulate
+from emulated_tiles import EMULATED, EMULATED_DOTS, emulate
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
-from stablehlo_py.backends.cpu.target import AMX, AVX512_VNNI, CpuTarget
+from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.target import AMX, AVX512, AVX512_BF16, AVX512_VNNI, AVX_VNNI, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
 BF16 = (ml_dtypes.bfloat16, ml_dtypes.bfloat16)
 S, U = np.int8, np.uint8
-BOTH = [EMULATED, *here(AMX)]
+NAMES = {EMULATED: "emulated", AMX: "tiles", EMULATED_DOTS: "emulated-dots", AVX512_BF16: "dots"}
+TARGETS = [EMULATED, EMULATED_DOTS, *here(AMX, AVX512_BF16)]
 
 
 def floats(name: str, *args: object, **more: object) -> Dot:
@@ -35,11 +39,16 @@ SHAPES = {
 }
 
 
-@pytest.fixture(params=BOTH, ids=lambda target: "tiles" if target is AMX else "emulated")
+@pytest.fixture(params=TARGETS, ids=NAMES.__getitem__)
 def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CpuTarget:
-    if request.param is not AMX:
+    if request.param in (EMULATED, EMULATED_DOTS):
         emulate(monkeypatch)
     return request.param
+
+
+def instructions(kernel: Kernel) -> set[str]:
+    """Those of units that its functions have."""
+    return set(re.findall(r"tdp\w+|vpdpbusd\.\d+|dpbf16ps\.\d+", "".join(kernel.functions.values())))
 
 
 def check(case: Dot, target: CpuTarget) -> np.ndarray:
@@ -116,10 +125,14 @@ def test_axes(case: Dot, target: CpuTarget) -> None:
     check(case, target)
 
 
-@pytest.mark.skipif(not here(AMX), reason="this CPU has no AMX, or lets this process use none")
+@pytest.mark.parametrize("real", [AMX, AVX512_BF16], ids=NAMES.__getitem__)
 @pytest.mark.parametrize("case", [floats("floats", (40, 200), (200, 50)), Dot("bytes", (40, 200), (200, 50))])
-def test_the_emulation_gives_the_bits_of_the_instructions(case: Dot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_emulation_gives_the_bits_of_the_instructions(
+    case: Dot, real: CpuTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Subnormal numbers, infinities and NaN included."""
+    if not here(real):
+        pytest.skip("this CPU has no such instructions, or lets this process use none")
     a, b = case.arrays()
     if case.result == "f32":
         special = np.array([1e-40, -1e-39, np.inf, np.nan, 3e38, 2.0**-126, -(2.0**-70), 0.0], a.dtype)
@@ -127,9 +140,9 @@ def test_the_emulation_gives_the_bits_of_the_instructions(case: Dot, monkeypatch
         b[9, :] = np.linspace(-(2.0**-55), 2.0**-56, 50).astype(b.dtype)
         a[20:30] = np.where(np.arange(200) == 9, a[20:30], 0)
     text = case.text((a, b))
-    (ours,) = run_kernel(text, (a, b), AMX)
+    (ours,) = run_kernel(text, (a, b), real)
     emulate(monkeypatch)
-    (emulated,) = run_kernel(text, (a, b), EMULATED)
+    (emulated,) = run_kernel(text, (a, b), EMULATED if real is AMX else EMULATED_DOTS)
     nan = np.isnan(ours) if case.result == "f32" else np.zeros(ours.shape, bool)
     assert (nan == (np.isnan(emulated) if nan.any() else nan)).all()
     assert ours[~nan].tobytes() == emulated[~nan].tobytes()
@@ -163,28 +176,37 @@ def test_subnormal_numbers_are_zero(target: CpuTarget) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "unit"),
+    ("case", "tiles", "dots"),
     [
-        (Dot("bytes", (16, 64), (64, 16)), True),
-        (floats("floats", (16, 64), (64, 16)), True),
-        (Dot("few rows", (15, 640), (640, 60)), True),
-        (Dot("two rows", (2, 640), (640, 600)), True),
-        (Dot("few rows of a small product", (15, 640), (640, 16)), False),
-        (Dot("one row", (1, 640), (640, 2000)), False),
-        (Dot("few rows, contracted last", (8, 640), (640, 640), ((1,), (1,))), False),
-        (Dot("few columns", (16, 640), (640, 15)), False),
-        (Dot("short", (64, 16), (16, 64)), False),
-        (Dot("shorts", (16, 64), (64, 16), dtypes=(np.int16, np.int16)), False),
-        (Dot("mixed", (16, 64), (64, 16), dtypes=(np.int16, np.int8)), False),
-        (Dot("four bits", (16, 64), (64, 16), dtypes=(ml_dtypes.int4, ml_dtypes.int4)), False),
+        (Dot("bytes", (16, 64), (64, 16)), True, True),
+        (floats("floats", (16, 64), (64, 16)), True, True),
+        (Dot("few rows", (15, 640), (640, 60)), True, True),
+        (Dot("two rows", (2, 640), (640, 600)), True, True),
+        (floats("two rows of floats", (2, 640), (640, 600)), True, False),
+        (Dot("few rows of a small product", (15, 640), (640, 16)), False, True),
+        (Dot("one row", (1, 640), (640, 2000)), False, False),
+        (Dot("few rows, contracted last", (8, 640), (640, 640), ((1,), (1,))), False, True),
+        (Dot("few columns", (16, 640), (640, 15)), False, False),
+        (Dot("short", (64, 16), (16, 64)), False, True),
+        (Dot("very short", (64, 7), (7, 64)), False, False),
+        (Dot("shorts", (16, 64), (64, 16), dtypes=(np.int16, np.int16)), False, False),
+        (Dot("mixed", (16, 64), (64, 16), dtypes=(np.int16, np.int8)), False, False),
+        (Dot("four bits", (16, 64), (64, 16), dtypes=(ml_dtypes.int4, ml_dtypes.int4)), False, False),
     ],
     ids=lambda case: case.name if isinstance(case, Dot) else "",
 )
-def test_which_products_use_it(case: Dot, unit: bool) -> None:
+def test_which_products_use_it(case: Dot, tiles: bool, dots: bool) -> None:
+    """Tiles, else instructions of vectors, where the CPU has them."""
     text = case.text(case.arrays())
-    for target in (AMX, AVX512_VNNI):
+    integers = case.result == "i32"
+    wanted = {"vpdpbusd" if integers else "dpbf16ps"} if dots else set()
+    for target, has_dots in ((AMX, True), (AVX512_BF16, True), (AVX512_VNNI, integers), (AVX_VNNI, integers)):
         kernel = compile_kernel(text, target).kernel
-        assert kernel.uses_tiles == (unit and target is AMX)
+        is_tiled = tiles and target is AMX
+        assert kernel.uses_tiles == is_tiled
+        found = {name.partition(".")[0] for name in instructions(kernel) if not name.startswith("tdp")}
+        assert found == (wanted if has_dots and not is_tiled else set()), target.name
+    assert not instructions(compile_kernel(text, AVX512).kernel)
 
 
 def test_functions_configure_and_release() -> None:
