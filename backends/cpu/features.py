@@ -18,8 +18,11 @@ _SYSTEM_NAMES = {
     "sse4.1": "sse4_1",
     "sse4.2": "sse4_2",
 }
+_SYSTEM_NAMES |= {f"avx512{name}": f"avx512_{name}" for name in ("vbmi2", "bitalg", "vpopcntdq")}
+_SYSTEM_NAMES["prfchw"] = "3dnowprefetch"
 _SYSTEM_NAMES |= {name: name.replace("-", "_") for name in TILE_FEATURES}
 _LIST = "/proc/cpuinfo"
+AMD = "AuthenticAMD"  # `vendor` of its processors
 _LINES = ("flags", "Features")  # of x86-64, of AArch64
 
 
@@ -35,6 +38,17 @@ def present() -> frozenset[str]:
     except OSError:
         pass
     return frozenset()
+
+
+@cache
+def vendor() -> str:
+    """Who made the processor, as it says itself ("GenuineIntel"); "" where the system does not say."""
+    try:
+        with open(_LIST) as file:
+            names = (line.partition(":")[2].strip() for line in file if line.startswith("vendor_id"))
+            return next(names, "")
+    except OSError:
+        return ""
 
 
 @cache

@@ -107,9 +107,9 @@ def _kernels(target: CpuTarget) -> dict[str, Kernel]:
     if pairs:
         found["i8"] = _pairs(target, pairs)
     for name, of, accumulator in (("f16", ELEMENTS["bf16"], F32), ("i8", ELEMENTS["i8"], I32)):
-        unit = vector_unit(of, of, accumulator, target)
-        if unit:
-            found[name] = _groups(name, unit, accumulator)
+        vectors = vector_unit(of, of, accumulator, target)
+        if vectors:
+            found[name] = _groups(name, vectors, accumulator)
     units = {"f16": (AMX_BF16, 2, "llvm.x86.tdpbf16ps"), "i8": (AMX_INT8, 4, "llvm.x86.tdpbssd")}
     for name, (unit, group, instruction) in units.items():
         if unit in target.matrix_units:

@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from stablehlo_py.backends.cpu.features import TILE_FEATURES, missing_features
+from stablehlo_py.backends.cpu.features import AMD, TILE_FEATURES, missing_features, vendor
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter
@@ -99,6 +99,14 @@ AVX512 = CpuTarget(
 VNNI, AVX_VNNI_FEATURE, BF16_FEATURE = "avx512vnni", "avxvnni", "avx512bf16"
 AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+{VNNI}", dots=(VNNI,))
 AVX512_BF16 = replace(AVX512_VNNI, features=f"{AVX512_VNNI.features},+{BF16_FEATURE}", dots=(VNNI, BF16_FEATURE))
+# A gather is a program of the processor's own there, which takes longer than loads one by one. The other features are
+# what LLVM takes from the name, as far as it makes instructions of them.
+ZEN4 = replace(
+    AVX512_BF16,
+    name="znver4",
+    features=f"{AVX512_BF16.features},+avx512vbmi,+avx512vbmi2,+avx512bitalg,+avx512vpopcntdq,+avx512ifma,+gfni,+sse4a,"
+    "+prfchw,+prefer-no-gather,+prefer-no-scatter",
+)
 AMX_BF16, AMX_INT8 = "amx-bf16", "amx-int8"
 AMX = replace(
     AVX512_BF16,
@@ -122,7 +130,7 @@ GENERIC = CpuTarget(
     rounds=host_architecture() is not X86_64,
     converts_f16=host_architecture() is AARCH64,
 )
-NAMED = dict(zip(CPUS, (AMX, AVX512_BF16, AVX512_VNNI, AVX512, AVX_VNNI, AVX2, BASELINE, GENERIC), strict=True))
+NAMED = dict(zip(CPUS, (AMX, ZEN4, AVX512_BF16, AVX512_VNNI, AVX512, AVX_VNNI, AVX2, BASELINE, GENERIC), strict=True))
 
 _NEON = CpuTarget("generic", "+neon", 128, 32, AARCH64, masked_bits=NO_MASKS)
 _SVE = replace(_NEON, vector_bits=256, masked_bits=8, scalable=True, divides_integers=True)
@@ -133,7 +141,6 @@ _WASM = CpuTarget("generic", _SIMD128, 128, 16, WASM32, masked_bits=NO_MASKS, fu
 _ARM = CpuTarget(
     "generic", "+v7,+vfp3d16", 64, 8, ARMV7, masked_bits=NO_MASKS, fused=False, rounds=False, converts_f16=False
 )
-_ZEN4 = replace(AVX512_BF16, name="znver4")
 # CPUs that object files are generated for, and programs of this process are not.
 _OTHERS = (
     replace(BASELINE, name="x86-64-v2", rounds=True),
@@ -142,7 +149,6 @@ _OTHERS = (
     replace(AVX512_VNNI, name="icelake-server"),
     replace(AVX512_BF16, name="sapphirerapids", l1=48 << 10, l2=2 << 20),
     replace(AVX2, name="znver3", l2=512 << 10),
-    _ZEN4,
     _NEON,
     replace(_NEON, name="cortex-a53", features="", l2=512 << 10),
     replace(_NEON, name="cortex-a72", features=""),
@@ -216,7 +222,9 @@ def require_own(target: CpuTarget, name: str | None) -> None:
 @cache
 def host_target() -> CpuTarget:
     """The best description that the host can run, and lets this process run."""
-    for target in (AMX, AVX512_BF16, AVX512_VNNI, AVX512, AVX_VNNI, AVX2):
+    for target in (AMX, ZEN4, AVX512_BF16, AVX512_VNNI, AVX512, AVX_VNNI, AVX2):
+        if target is ZEN4 and vendor() != AMD:
+            continue
         if not missing_features(required_features(target)):
             return target
     return baseline_target()

@@ -11,11 +11,13 @@ import pytest
 
 from stablehlo_py.backends.common.roofline import Rates
 from stablehlo_py.backends.cpu import peaks
+from stablehlo_py.backends.cpu.kernels.vector_unit import vector_unit
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.peaks import Peaks, measure_peaks
 from stablehlo_py.backends.cpu.target import host_target
-from stablehlo_py.codegen.builder import F32, F64, ScalarType
+from stablehlo_py.codegen.builder import F32, F64, I32, ScalarType
+from stablehlo_py.codegen.types import ELEMENTS
 
 
 @pytest.mark.parametrize("cpu", [None, "generic"])  # which has no fused multiply-adds on x86-64
@@ -59,6 +61,24 @@ def test_pairs_of_products_are_those_that_are_counted() -> None:
     changed = sums[sums > 1]
     assert (changed == 8).all(), "doubled three times"
     assert operations == 4 * len(changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "sums", "one"),
+    [("f16", "bf16", F32, 0x3F80_3F80), ("i8", "i8", I32, 0x0101_0101)],
+    ids=["floats", "bytes"],
+)
+def test_groups_are_those_that_are_counted(name: str, of: str, sums: ScalarType, one: int) -> None:
+    target = host_target()
+    unit = vector_unit(ELEMENTS[of], ELEMENTS[of], sums, target)
+    if unit is None:
+        pytest.skip("this CPU has no instruction for that")
+    memory = np.full(1024, one, np.int32)
+    operations = called(peaks._groups(name, unit, sums), name, memory, 2)
+    start = np.int32(one).view(np.float32) if name == "f16" else one
+    changed = memory[: peaks._CHAINS * unit.lanes].view(np.float32 if name == "f16" else np.int32)
+    np.testing.assert_allclose(changed, start + 2 * unit.group)
+    assert operations == 2 * unit.group * len(changed)
 
 
 @pytest.mark.parametrize(
