@@ -108,8 +108,10 @@ ZEN4 = replace(
     "+prfchw,+prefer-no-gather,+prefer-no-scatter",
 )
 AMX_BF16, AMX_INT8 = "amx-bf16", "amx-int8"
+# Products of bf16 that tiles are too large for are those of f32 there: as many a cycle as by vdpbf16ps.
 AMX = replace(
     AVX512_BF16,
+    dots=(VNNI,),
     features=f"{AVX512_BF16.features},+amx-tile,+amx-bf16,+amx-int8",
     matrix_units=(AMX_BF16, AMX_INT8),
     l1=48 << 10,
