@@ -227,6 +227,22 @@ def _multiplied(x: ir.Value, n: int, rewriter: Rewriter) -> ir.Value:
     return rewriter.like("multiply", square, x) if n % 2 else square
 
 
+@ARITHMETIC.rule("hlo.power", needs=SPLAT, where="floats from f32 on; y in 1.5 2.5 -1.5: within 2 ulp; -2.5 is not")
+def power_of_halves(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pow(x, y) -> sqrt(x) * x ..., rsqrt(x) / x ..."
+    x, y = op.operands
+    n = splat(y)
+    if not isinstance(n, float) or n not in (1.5, 2.5, -1.5) or not is_float_value(x) or x.type.element_type.width < 32:
+        return None
+    by = "multiply" if n > 0 else "divide"
+    root = rewriter.like("sqrt" if n > 0 else "rsqrt", x)
+    value = rewriter.like(by, root, x)
+    if n == 2.5:
+        value = rewriter.like("abs", rewriter.like(by, value, x))  # of -0 it would have the sign, which a power has not
+    infinite = rewriter.compare(x, rewriter.splat(-math.inf, x.type), "EQ")  # a root is NaN there
+    return rewriter.value("select", x.type, infinite, rewriter.splat(math.inf if n > 0 else 0.0, x.type), value)
+
+
 @ARITHMETIC.rule("hlo.power", needs=SPLAT)
 def power_of_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "pow(1, y) -> 1"

@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 import pytest
-from one_kernel import build_fusion, here, run_kernel
+from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE
 from stablehlo_py.dialect import build
@@ -191,3 +192,23 @@ def test_random_chain(seed: int) -> None:
     result = run_kernel(chain.text(), chain.arrays, TARGET)[0]
     assert result.shape == chain.value.shape
     np.testing.assert_allclose(result, chain.value, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16", "i8"])
+@pytest.mark.parametrize("stride", [2, 3, 4, 5])
+def test_strides(element: str, stride: int) -> None:
+    """Up to 4 elements apart, lanes are read with what is between them, and nothing behind the last one."""
+    count = 37
+    array = np.arange(stride * count - stride + 1).astype(
+        {"bf16": ml_dtypes.bfloat16}.get(element) or ELEMENTS[element]
+    )
+    sliced = {"start": [0], "limit": [len(array)], "strides": [stride]}
+    text = build_fusion(
+        "loop",
+        [f"tensor<{len(array)}x{element}>"],
+        lambda x: build.value("slice", build.tensor([count], x.type.element_type), x, **sliced),
+    )
+    (result,) = run_kernel(text, [array], AVX512)
+    np.testing.assert_array_equal(result, array[::stride])
+    code = "".join(compile_kernel(text, AVX512).kernel.functions.values())
+    assert ("masked.gather" in code) == (stride > 4)

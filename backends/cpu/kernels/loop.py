@@ -19,6 +19,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import (
@@ -33,7 +34,7 @@ from stablehlo_py.codegen.index import (
     linear_index,
     scale,
 )
-from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
@@ -217,7 +218,7 @@ class _Loop:
         at = scale(f, linear_index(f, place), count)
         for number in range(count):
             index = replace(add(f, at, number * self.lanes), lane=min(1, self.lanes - 1))
-            part = _lanes_of(f, values, range(number * self.lanes, (number + 1) * self.lanes))
+            part = types.alternating(f, values, range(number * self.lanes, (number + 1) * self.lanes))
             e.write(of, f.parameters["out0"], ((self.outer * self.inner * count, index),), part)
 
 
@@ -226,22 +227,3 @@ def _has_edges(op: ir.OpView) -> bool:
     if op.operation.name == "hlo.pad":
         return True
     return op.operation.name == "stablehlo.concatenate" and i64(op, "dimension") == len(shape(op.results[0])) - 1
-
-
-def _lanes_of(f: Function, values: Sequence[Lanes], places: range) -> Lanes:
-    """Some elements of vectors that alternate."""
-    if len(places) == 1:
-        return values[places[0] % len(values)]
-    result, lanes = values[0], len(places)
-    for number, other in enumerate(values[1:], 1):
-        assert isinstance(result, Value)
-        assert isinstance(other, Value)
-        # From the second step on what is there stays in its lanes.
-        chosen = [
-            lanes + place // len(values)
-            if place % len(values) == number
-            else (lane if number > 1 else place // len(values))
-            for lane, place in enumerate(places)
-        ]
-        result = f.shuffle(result, other, chosen)
-    return result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -24,10 +25,11 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
-from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.elemental import NEAR, Elemental
 from stablehlo_py.codegen.index import (
     Affine,
     Delinearized,
+    add,
     affine,
     affine_of,
     delinearize,
@@ -37,7 +39,7 @@ from stablehlo_py.codegen.index import (
     same,
     scalar,
 )
-from stablehlo_py.codegen.types import Element, Lanes, element, scatter, splat
+from stablehlo_py.codegen.types import Element, Lanes, alternating, element, scatter, splat
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
@@ -208,8 +210,9 @@ class _Row:
     def _row(self, f: Function, i: Index) -> None:
         e = Elemental(f, self.fusion, self.target, self.lanes)
         if self.across:
-            start = f.imin(f.imul(i, self.lanes), self.rows - self.lanes)
-            row = [lane_index(start, self.rows, self.lanes)]
+            start, whole = f.imul(i, self.lanes), self.rows % self.lanes == 0
+            start = start if whole else f.imin(start, self.rows - self.lanes)
+            row = [lane_index(start, self.rows, self.lanes, self.lanes if whole else 1)]
         else:
             row = delinearize(f, ((self.rows, affine_of(i, self.rows - 1)),), self.row_sizes, 1)
         row_place = delinearized(self.row_sizes, row)
@@ -265,6 +268,9 @@ class _Row:
     def _full_pass(self, e: Elemental, place: Callable[[list[Affine]], Delinearized]) -> None:
         """Results with an element for every column."""
         f, size, lanes = e.f, self.column_sizes[-1], self.lanes
+        if self.across and len(self.column_sizes) == 1 and always_at_most(size, NEAR):
+            self._store_whole(e, [place([affine(column, size)]) for column in range(size)])
+            return
 
         def vector(indices: list[Affine], start: Index) -> None:
             whole, mask = size % lanes == 0, None
@@ -284,6 +290,22 @@ class _Row:
             f.loop(0, size, 1 if self.across else lanes, lambda index: vector(at, index))
 
         nest(f, [(0, bound) for bound in self.column_sizes[:-1]], line)
+
+    def _store_whole(self, e: Elemental, places: Sequence[Delinearized]) -> None:
+        """The same, of rows in lanes with few columns: what memory has between two rows is written with them."""
+        results = [(value, [e.at(value, at) for at in places]) for value in self.full]
+        for value, columns in results:
+            if element(value).is_complex:
+                for at, column in zip(places, columns, strict=True):
+                    self._write(e, value, at, column, None)
+                continue
+            columns = [splat(e.f, column, self.lanes) for column in columns]
+            first = linear_index(e.f, places[0])
+            for number in range(len(places)):
+                index = replace(add(e.f, first, number * self.lanes), lane=1)
+                part = alternating(e.f, columns, range(number * self.lanes, (number + 1) * self.lanes))
+                for output in (one for one, each in enumerate(self.fusion.outputs) if each == value):
+                    e.write(element(value), e.f.parameters[f"out{output}"], ((num_elements(value), index),), part)
 
     def _write(self, e: Elemental, value: ir.Value, at: Delinearized, result: Lanes, mask: Value | None) -> None:
         for number, output in enumerate(self.fusion.outputs):
@@ -321,6 +343,9 @@ class _Row:
             row, _ = delinearize(e.f, at, (self.rows, self.columns), self.lanes)
             if not same(e.f, row, here):
                 return None
-            return e.read(of, self._buffer(e, value), self._stage_place(e, at))
+            buffer = self._buffer(e, value)
+            # It changes from row to row, even where the place in it is a constant: no load may leave the loop.
+            buffer = Value(buffer.ref, buffer.type, None, max(buffer.level, here.level))
+            return e.read(of, buffer, self._stage_place(e, at))
 
         e.bind(value, provide)

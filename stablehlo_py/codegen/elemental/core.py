@@ -17,6 +17,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from stablehlo_py.codegen import arith
@@ -49,10 +50,11 @@ from stablehlo_py.codegen.types import (
     lane_count,
     level_of,
     load,
+    load_apart,
     splat,
     store,
 )
-from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less
+from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known
 from stablehlo_py.dialect.types import shape, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -62,6 +64,8 @@ from stablehlo_py.rules import Rules
 Provider = Callable[["Elemental", Delinearized], Lanes | None]
 Rule = Callable[["Elemental", ir.OpView, Delinearized], Lanes]
 RULES: Rules[Rule] = Rules()  # of ops that are not elementwise, by names without `hlo.`
+
+NEAR = 4  # lanes that are at most so many elements apart are read with what is between them
 
 _serials = itertools.count()  # tells the remembered values of several Elementals in one function apart
 
@@ -215,10 +219,22 @@ class Elemental:
             narrow = of.storage.bits < self.target.masked_bits
             if abs(offset.lane) == 1 and offset.vector is None and not (self.predicate and narrow):
                 return self._read_run(of, base, offset)
+            if offset.vector is None and self._is_near(of, offset):
+                pointer, rest = address(f, base, replace(offset, lane=0), of.storage, 1)
+                return load_apart(f, of, pointer, rest, self.lanes, int(offset.lane))
             offsets = vector_of(f, offset, self.lanes)
             if self.predicate is not None:
                 offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))
             return gather(f, of, base, offsets)
+
+    def _is_near(self, of: Element, offset: Affine) -> bool:
+        """Whether lanes are so few elements apart that all between them are read, too."""
+        return (
+            self.predicate is None
+            and not of.is_complex
+            and is_known(offset.lane)
+            and 1 < offset.lane <= NEAR < self.lanes
+        )
 
     def _read_uniform(self, of: Element, base: Value, offset: Affine, count: IntLike) -> Lanes:
         f = self.f

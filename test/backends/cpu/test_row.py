@@ -101,7 +101,7 @@ def shares(x: ir.Value) -> ir.Value:
 
 
 @pytest.mark.parametrize(
-    ("body", "columns", "in_lanes"), [(logsumexp, 16, True), (shares, 16, False), (shares, 3, True)]
+    ("body", "columns", "in_lanes"), [(logsumexp, 16, True), (shares, 16, False), (shares, 5, True)]
 )
 def test_short_rows_are_in_lanes_where_that_is_faster(body: Callable, columns: int, in_lanes: bool) -> None:
     """A function of each row takes all lanes then, but elements of a column are loaded one by one."""
@@ -224,9 +224,21 @@ def test_exponentials_are_kept_not_recomputed() -> None:
 
 def test_short_rows_in_lanes_are_gathered_once() -> None:
     """A column's elements are apart in memory: what a later pass reads is kept."""
-    kernel = compile_kernel(build_fusion("row", ["tensor<64x3xf32>"], shares), AVX512).kernel
+    kernel = compile_kernel(build_fusion("row", ["tensor<64x5xf32>"], shares), AVX512).kernel
     assert "".join(kernel.functions.values()).count("masked.gather") == 1
-    assert kernel.private_bytes == 3 * 16 * 4
+    assert kernel.private_bytes == 5 * 16 * 4
+
+
+@pytest.mark.parametrize("rows", [64, 37])
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_rows_of_few_columns_are_read_and_written_whole(rows: int, columns: int) -> None:
+    """Vectors go from the first row's element to the last one's; shuffles give each column its lanes."""
+    text = build_fusion("row", [f"tensor<{rows}x{columns}xf32>"], shares)
+    code = "".join(compile_kernel(text, AVX512).kernel.functions.values())
+    assert "masked.gather" not in code
+    assert "extractelement" not in code
+    x = np.abs(normal(rows, columns)) + 1
+    np.testing.assert_allclose(run_kernel(text, [x], AVX512)[0], x / x.sum(1, keepdims=True), rtol=1e-6)
 
 
 def test_cheap_values_are_recomputed() -> None:
