@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.edit import end_with, terminator
+from stablehlo_py.dialect.types import is_tensor, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import splat
+from stablehlo_py.passes._matchers import has_one_use, integer_splat, splat
 from stablehlo_py.passmanager.rewrite import Rewriter, defining
 
 
@@ -31,6 +33,67 @@ class Loop:
         if list(condition.operands)[1:] != list(before.arguments):
             return None
         return Loop(op, before, after, condition, yielded)
+
+
+Affine: TypeAlias = tuple[int, int]  # (value in the first trip, what each trip adds)
+
+
+@dataclass
+class Trips:
+    """A loop that runs its body a known number of times: which values are numbers of trips, which carries stacks."""
+
+    loop: Loop
+    trips: int
+
+    def is_index(self, value: ir.Value) -> bool:
+        """True where a value is each of 0 .. trips - 1 in one trip."""
+        return self._affine(value) in ((0, 1), (self.trips - 1, -1))
+
+    def counter(self) -> ir.Value | None:
+        """A carry that is an index."""
+        return next((argument for argument in self.loop.after.arguments if self.is_index(argument)), None)
+
+    def in_body(self, value: ir.Value) -> bool:
+        """True for what each trip computes or carries, outside of inner regions."""
+        owner = value.owner
+        return (owner if isinstance(owner, ir.Block) else owner.operation.block) == self.loop.after
+
+    def _affine(self, value: ir.Value, depth: int = 6) -> Affine | None:
+        if (number := integer_splat(value)) is not None:
+            return number, 0
+        if isinstance(value, ir.BlockArgument):
+            return self._carried(value)
+        op = value.owner.operation
+        if not depth or op.name not in ("hlo.add", "hlo.subtract"):
+            return None
+        left, right = (self._affine(operand, depth - 1) for operand in op.operands)
+        if left is None or right is None:
+            return None
+        sign = 1 if op.name == "hlo.add" else -1
+        return left[0] + sign * right[0], left[1] + sign * right[1]
+
+    def _carried(self, argument: ir.BlockArgument) -> Affine | None:
+        if argument.owner != self.loop.after or not is_tensor(argument):
+            return None
+        start = integer_splat(self.loop.op.operands[argument.arg_number])
+        step = defining(self.loop.yielded.operands[argument.arg_number], "hlo.add")
+        if start is None or step is None or sum(operand == argument for operand in step.operands) != 1:
+            return None
+        by = integer_splat(next(operand for operand in step.operands if operand != argument))
+        return None if by is None else (start, by)
+
+    def filling(self, number: int) -> ir.Operation | None:
+        """The op by which each trip writes a place of its own along the first dimension of a carry that nothing else
+        reads: so all of it is overwritten."""
+        carry, value = self.loop.after.arguments[number], self.loop.yielded.operands[number]
+        update = defining(value, "hlo.dynamic_update_slice")
+        if update is None or not (has_one_use(carry) and has_one_use(value) and self.in_body(value)):
+            return None
+        stack, part, index, *others = update.operands
+        sizes = shape(stack)
+        if stack != carry or sizes[0] != self.trips or shape(part) != (1, *sizes[1:]):
+            return None
+        return update if self.is_index(index) and all(integer_splat(other) == 0 for other in others) else None
 
 
 def scalar_value(value: ir.Value) -> int | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.regions import defined_values
@@ -27,14 +27,13 @@ from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.trips import trip_count
 from stablehlo_py.dialect.types import i64s, is_tensor, num_elements, operations, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._loops import Loop, rebuilt
+from stablehlo_py.passes._loops import Loop, Trips, rebuilt
 from stablehlo_py.passes._matchers import has_one_use, integer_splat
 from stablehlo_py.passes.canonicalize_dot import DotNumbers
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import defining
 
 _MOVES = ("hlo.reshape", "hlo.transpose")  # commute with sums over steps
-Affine: TypeAlias = tuple[int, int]  # (value in the first trip, what each trip adds)
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,9 @@ class SinkProducts(Pass):
 
 
 @dataclass
-class _Stacks:
+class _Stacks(Trips):
     """What the body of a loop computes, one below the other: place `index` of a stack is that of one trip."""
 
-    loop: Loop
-    trips: int
     inside: set[ir.Value] = field(init=False)
     made: dict[tuple[ir.Value, ir.Value], None] = field(default_factory=dict)  # (value, index)
     values: dict[tuple[ir.Value, ir.Value], ir.Value] = field(default_factory=dict)  # after the loop
@@ -103,43 +100,6 @@ class _Stacks:
 
     def need(self, wanted: dict[tuple[ir.Value, ir.Value], None]) -> None:
         self.made |= wanted
-
-    def is_index(self, value: ir.Value) -> bool:
-        """True where a value is each of 0 .. trips - 1 in one trip."""
-        return self._affine(value) in ((0, 1), (self.trips - 1, -1))
-
-    def counter(self) -> ir.Value | None:
-        """A carry that is an index."""
-        return next((argument for argument in self.loop.after.arguments if self.is_index(argument)), None)
-
-    def in_body(self, value: ir.Value) -> bool:
-        """True for what each trip computes or carries, outside of inner regions."""
-        owner = value.owner
-        return (owner if isinstance(owner, ir.Block) else owner.operation.block) == self.loop.after
-
-    def _affine(self, value: ir.Value, depth: int = 6) -> Affine | None:
-        if (number := integer_splat(value)) is not None:
-            return number, 0
-        if isinstance(value, ir.BlockArgument):
-            return self._carried(value)
-        op = value.owner.operation
-        if not depth or op.name not in ("hlo.add", "hlo.subtract"):
-            return None
-        left, right = (self._affine(operand, depth - 1) for operand in op.operands)
-        if left is None or right is None:
-            return None
-        sign = 1 if op.name == "hlo.add" else -1
-        return left[0] + sign * right[0], left[1] + sign * right[1]
-
-    def _carried(self, argument: ir.BlockArgument) -> Affine | None:
-        if argument.owner != self.loop.after or not is_tensor(argument):
-            return None
-        start = integer_splat(self.loop.op.operands[argument.arg_number])
-        step = defining(self.loop.yielded.operands[argument.arg_number], "hlo.add")
-        if start is None or step is None or sum(operand == argument for operand in step.operands) != 1:
-            return None
-        by = integer_splat(next(operand for operand in step.operands if operand != argument))
-        return None if by is None else (start, by)
 
 
 @dataclass(frozen=True)
@@ -280,16 +240,10 @@ class _Stacked:
 
     @staticmethod
     def of(number: int, stacks: _Stacks) -> _Stacked | None:
-        loop = stacks.loop
-        carry, value = loop.after.arguments[number], loop.yielded.operands[number]
-        update = defining(value, "hlo.dynamic_update_slice")
-        if update is None or not (has_one_use(carry) and has_one_use(value) and stacks.in_body(value)):
+        update = stacks.filling(number)
+        if update is None:
             return None
-        stack, part, index, *others = update.operands
-        if stack != carry or shape(stack)[0] != stacks.trips or shape(part) != (1, *shape(stack)[1:]):
-            return None
-        if not stacks.is_index(index) or any(integer_splat(other) != 0 for other in others):
-            return None
+        _, part, index, *_ = update.operands
         made, _ = _through(part, ("hlo.reshape",))
         product = defining(made, "hlo.dot")
         if product is None or not has_one_use(made) or not stacks.in_body(made) or not _is_static(product):

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from stablehlo_py.dialect.attributes import UNREAD
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.memory import INPUT, Slice, slices_of
@@ -86,7 +87,7 @@ class Walk(ABC, Generic[Scalar]):
             if any(is_tensor(result) for result in op.operation.results):
                 self._record(op)
             if name in STEPS and not self.may_end(op):
-                if not self._stays(op):
+                if not self._is_idle(op):
                     steps.append(op)
             elif name not in WITHOUT_CODE:
                 self.steps(steps)
@@ -106,8 +107,10 @@ class Walk(ABC, Generic[Scalar]):
             raise InternalError(f"'{op.operation.name}' has no slice", location=user_location(op.location))
         self.slices.update(zip(op.results, places, strict=True))
 
-    def _stays(self, op: ir.OpView) -> bool:
-        """A copy of a value to where it is."""
+    def _is_idle(self, op: ir.OpView) -> bool:
+        """A copy of a value to where it is; a call whose results nobody reads."""
+        if UNREAD in op.operation.attributes:
+            return True
         if op.operation.name != "hlo.copy":
             return False
         source, target = self.slices[op.operands[0]], self.slices[op.results[0]]

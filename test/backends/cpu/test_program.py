@@ -360,3 +360,28 @@ def test_a_loaded_module_is_compiled_any_number_of_times() -> None:
     for _ in range(2):
         np.testing.assert_array_equal(shlo.compile(module)(normal(3) * 0)[0], np.zeros(3))
     assert str(module) == before
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_stacks_that_a_loop_overwrites_are_not_filled_before(reverse: bool) -> None:
+    def function(x: np.ndarray, y: np.ndarray) -> object:
+        def step(carry: jax.Array, one: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+            carry = jnp.tanh(carry @ y + one)
+            return carry, (carry, carry * one)
+
+        return lax.scan(step, jnp.zeros(24), x, reverse=reverse)
+
+    x, y = normal(20, 24), normal(24, 24) / np.float32(24)
+    text = str(compiled(function, x, y).stages["scheduled"])
+    assert text.count("hlo.unread") == 2
+    check(function, x, y)
+    check(function, x, y, opt_level=0)
+
+
+def test_stacks_of_which_places_are_left_out_are_filled() -> None:
+    def function(x: np.ndarray) -> jax.Array:
+        return lax.fori_loop(0, 7, lambda i, stack: stack.at[i].set(jnp.tanh(x[i] @ x)), jnp.zeros((24, 24)))
+
+    x = normal(24, 24)
+    assert "hlo.unread" not in str(compiled(function, x).stages["scheduled"])
+    check(function, x)
