@@ -25,6 +25,8 @@ from stablehlo_py.options import available_threads
 # An engine costs 5-6 ms whatever it holds: shards are filled up to this much text before the next one is begun. The
 # first is small, so that threads begin early; what follows fills twice as much.
 SHARD_CHARACTERS = 60_000
+# With one processor nothing is won by beginning early. Not all in one shard: nobody answers Ctrl-C while LLVM works.
+ALONE_CHARACTERS = 600_000
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class ObjectCompiler:
         self._pending: list[Unit] = []
         self._pending_size = 0
         self._shards = 0
+        self._least = SHARD_CHARACTERS if available_threads() > 1 else ALONE_CHARACTERS
         self._stop = False
         self._ended: list[int] = []  # threads that are through
         self._ending: queue.SimpleQueue[None] = queue.SimpleQueue()  # a word from each of them
@@ -77,7 +80,7 @@ class ObjectCompiler:
         """Hand over a unit; it is compiled with others in one shard."""
         self._pending.append(unit)
         self._pending_size += len(unit.text)
-        if self._pending_size >= SHARD_CHARACTERS * (2 if self._shards else 1):
+        if self._pending_size >= self._least * (2 if self._shards else 1):
             self._flush()
 
     def _flush(self) -> None:

@@ -35,6 +35,12 @@ from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.runtime.stages import stage_texts
 
 
+@pytest.fixture(autouse=True)
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one, programs of these sizes are one shard."""
+    monkeypatch.setattr(objects, "available_threads", lambda: 2)
+
+
 def adder(number: int) -> Unit:
     """A function i64 add<number>(i64)."""
     f = Function(f"add{number}", [("x", I64)], host_target().emitter(), result=I64)
@@ -154,12 +160,24 @@ def test_a_light_program_has_the_stages_of_others(monkeypatch: pytest.MonkeyPatc
         assert stage_texts(light)[name] == stage_texts(written)[name] == stage_texts(heavy)[name], name
 
 
-def test_the_first_shard_is_small() -> None:
+def large_adders(processors: int, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The object files of 8 functions, two of which fill the first shard, compiled with so many processors."""
+    monkeypatch.setattr(objects, "available_threads", lambda: processors)
     compiler = ObjectCompiler(2, quiet_context())
     for number in range(8):
         unit = adder(number)
         compiler.add(replace(unit, text=unit.text + "\n// " + "x" * (SHARD_CHARACTERS // 2)))
-    objects = compiler.finish()
+    return compiler.finish()
+
+
+def test_with_one_processor_nothing_begins_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = large_adders(1, monkeypatch)
+    assert len(objects) == 1
+    assert integer_function(NativeCode(objects), "add7")(100) == 107
+
+
+def test_the_first_shard_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = large_adders(2, monkeypatch)
     assert len(objects) == 3  # of 2, 4 and 2 functions
     code = NativeCode(objects)
     assert [integer_function(code, f"add{number}")(100) for number in (0, 2, 7)] == [100, 102, 107]
