@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Iterable
 from functools import cache
 
+TUNING = ("prefer-", "fast-")  # how names begin that say what LLVM shall prefer, and nothing of a processor
 # The registers of AMX, which a process has to ask for.
 TILE_FEATURES = ("amx-tile", "amx-bf16", "amx-int8")
 REQUEST_PERMISSION, TILE_DATA = 0x1023, 18  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA

@@ -7,9 +7,10 @@ or-of-ands on bytes; complex numbers are handled as pairs of reals (see gemm.py)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stablehlo_py.backends.common.contraction import Operand
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import F32, I8, I16, I32, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.types import ELEMENTS, PARTS, Element, Lanes
@@ -145,6 +146,15 @@ def _low(f: Function, a: Value) -> Value:
 
 def _high(f: Function, a: Value) -> Value:
     return f.binary("ashr", a, f.const(16, a.type))
+
+
+def packed_arithmetic(sums: Arithmetic, packed: int, unsigned: tuple[bool, bool], target: CpuTarget) -> Arithmetic:
+    """The same sums of operands whose scalars are so many integers; `unsigned`: whether bytes of the two operands
+    are."""
+    quad = target.quad_intrinsic(unsigned) if packed == QUAD else ""
+    return replace(
+        sums, packed=packed, pair_intrinsics=target.pair_intrinsics, quad_intrinsic=quad, quad_unsigned=unsigned
+    )
 
 
 def arithmetic_of(result: ir.Value | ir.Type) -> Arithmetic:

@@ -470,6 +470,8 @@ class Gemm:
             b[2].element.name,
             self.arithmetic.element.name,
             self.arithmetic.boolean,
+            self.arithmetic.packed,
+            self.arithmetic.quad_unsigned,
             max(2, len(self.contraction.k)),
             neighbours=row_stride == 1,
             prefetched=self._prefetched,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.contraction import Operand, Source
 from stablehlo_py.backends.common.loops import if_any, unravel, vectors
-from stablehlo_py.backends.cpu.kernels.arithmetic import PAIR, QUAD, Arithmetic
+from stablehlo_py.backends.cpu.kernels.arithmetic import PAIR, QUAD, Arithmetic, packed_arithmetic
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
 from stablehlo_py.dialect.index_map import Digits, digits_of
@@ -52,13 +52,7 @@ def use_pairs(rooted: Rooted, a: Source, b: Source, contracted: tuple[int, int])
         _packed(rooted, a, contracted[0], packed, "pairs_a"),
         _packed(rooted, b, contracted[1], packed, "pairs_b"),
     )
-    rooted.arithmetic = replace(
-        rooted.arithmetic,
-        packed=packed,
-        pair_intrinsics=rooted.target.pair_intrinsics,
-        quad_intrinsic=quad,
-        quad_unsigned=unsigned,
-    )
+    rooted.arithmetic = packed_arithmetic(rooted.arithmetic, packed, unsigned, rooted.target)
     return copies
 
 

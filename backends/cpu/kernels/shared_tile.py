@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stablehlo_py.backends.common.contraction import Operand
-from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic, packed_arithmetic
 from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, contract
 from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -32,6 +32,8 @@ class SharedTile:
         height, vectors, lanes: rows of the tile, vectors of a row, scalars of a vector.
         a, b, sums: the names of the element types of the operands, and of the sums.
         boolean: sums are or-of-ands.
+        packed, unsigned: how many integers a scalar of the operands holds (pairs.py); of four, whether they are
+            unsigned, in A and in B.
         levels: how many contracted axes there may be.
         neighbours: the rows of A are neighbours, as in a panel; else they are a stride apart, which is an argument.
         prefetched: scalars of B's next row that are fetched meanwhile.
@@ -45,6 +47,8 @@ class SharedTile:
     b: str
     sums: str
     boolean: bool
+    packed: int
+    unsigned: tuple[bool, bool]
     levels: int
     neighbours: bool
     prefetched: int
@@ -54,6 +58,8 @@ class SharedTile:
     def symbol(self) -> str:
         """The name of its function."""
         kind = "or" * self.boolean + "n" * self.neighbours + "s" * self.adds
+        if self.packed > 1:
+            kind += f"p{self.packed}" + "".join("u" if unsigned else "s" for unsigned in self.unsigned)
         numbers = f"{self.height}x{self.vectors}x{self.lanes}_{self.levels}_{self.prefetched}"
         return "_".join(filter(None, ("shlo_tile", numbers, self.a, self.b, self.sums, kind)))
 
@@ -86,7 +92,6 @@ def shares_tiles(problem: Problem, *, from_registers: bool) -> bool:
         isinstance(plan.rows, Split)
         and contraction.is_known
         and not arithmetic.complex
-        and arithmetic.packed == 1
         and not any(axis.tag for axis in contraction.k)  # whose sizes depend on the place
         and (plan.pack_b or contraction.n.size % problem.step == 0)  # B is read without masks
         and contraction.depth >= (DEEP if from_registers else LEAST_DEPTH)
@@ -101,6 +106,8 @@ def _text(tile: SharedTile, target: CpuTarget) -> str:
     parameters = [("sums", PTR), ("operand_a", PTR), ("operand_b", PTR), *((name, I64) for name in names)]
     f = Function(tile.symbol, parameters, target.emitter(), noalias=("sums",))
     arithmetic = Arithmetic(ELEMENTS[tile.sums], boolean=tile.boolean)
+    if tile.packed > 1:
+        arithmetic = packed_arithmetic(arithmetic, tile.packed, tile.unsigned, target)
     of_a, of_b = (Operand("", 0, ELEMENTS[name]) for name in (tile.a, tile.b))
     row_stride: Index = 1 if tile.neighbours else f.parameters["row"]
     body = RegisterTile(arithmetic, of_a, of_b, tile.height, tile.vectors, tile.lanes, row_stride, tile.prefetched)

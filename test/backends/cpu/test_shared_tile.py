@@ -13,15 +13,26 @@ from one_kernel import build_fusion, compile_kernel, here
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu.kernels import product
+from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
 from stablehlo_py.backends.cpu.kernels.tiling import OverlappingTiles, Plan, Split, with_one_height
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, CpuTarget
+from stablehlo_py.backends.cpu.listing import disassembly
+from stablehlo_py.backends.cpu.objects import Unit, compile_units
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, AVX512_VNNI, BASELINE, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 
 RNG = np.random.default_rng(7)
 BEST = here(AVX512, AVX2, BASELINE)[0]
-DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "bf16": ml_dtypes.bfloat16, "i1": np.bool_}
+DTYPES = {
+    "i8": np.int8,
+    "ui8": np.uint8,
+    "f32": np.float32,
+    "f64": np.float64,
+    "i32": np.int32,
+    "bf16": ml_dtypes.bfloat16,
+    "i1": np.bool_,
+}
 SIZES = [
     (64, 64, 64),  # two heights of tiles with AVX-512
     (64, 64, 600),
@@ -37,7 +48,8 @@ def product_of(sizes: tuple[int, int, int], element: str, *, epilogue: str = "",
     m, n, k = sizes
 
     def body(x: ir.Value, y: ir.Value, *others: ir.Value) -> ir.Value:
-        result = build.tensor((m, n), x.type.element_type)
+        of = ir.IntegerType.get_signless(32) if element in ("i8", "ui8") else x.type.element_type
+        result = build.tensor((m, n), of)
         axes = {"lhs_batch": [], "rhs_batch": [], "lhs_contract": [1], "rhs_contract": [int(transposed)]}
         made = build.value("dot", result, x, y, **axes)
         assert shape(made) == (m, n)
@@ -67,9 +79,19 @@ def two_heights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(product, "with_one_height", lambda plan, stores_twice: plan)
 
 
-@pytest.mark.parametrize("target", here(AVX512, AVX2), ids=lambda target: target.name)
+@pytest.mark.parametrize("target", here(AVX512_VNNI, AVX512, AVX2), ids=lambda target: target.name)
 @pytest.mark.parametrize(
-    ("element", "epilogue"), [("f32", ""), ("f32", "tanh"), ("f64", "tanh"), ("bf16", "tanh"), ("i32", ""), ("i1", "")]
+    ("element", "epilogue"),
+    [
+        ("f32", ""),
+        ("f32", "tanh"),
+        ("f64", "tanh"),
+        ("bf16", "tanh"),
+        ("i32", ""),
+        ("i1", ""),
+        ("i8", "negate"),  # sums of pairs in i32
+        ("ui8", ""),
+    ],
 )
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "x".join(map(str, sizes)))
 def test_bits(sizes: tuple[int, int, int], element: str, epilogue: str, target: CpuTarget) -> None:
@@ -121,6 +143,34 @@ def test_no_two_iterations_store_a_row() -> None:
     alone = plan(Split(784, 131), 65)  # two blocks and a tile
     assert isinstance(with_one_height(alone, True).rows, Split)
     assert isinstance(with_one_height(alone, False).rows, OverlappingTiles)
+
+
+@pytest.mark.skipif(not here(AVX512_VNNI), reason="no VNNI here")
+def test_pairs_are_multiplied_and_added_by_one_instruction() -> None:
+    tile = SharedTile(14, 2, 16, "i32", "i32", "i32", False, 2, (False, False), 2, False, 0, False)
+    listing = disassembly([compile_units([Unit((tile.symbol,), tile.text(AVX512_VNNI))])])
+    if "vpaddd" in listing or "vpdpwssd" in listing:  # else there is no disassembler here
+        assert listing.count("vpdpwssd") == 28 and "vpmaddwd" not in listing
+
+
+@pytest.mark.skipif(BEST is BASELINE, reason="no AVX2 here")
+def test_products_of_integers_share_tiles() -> None:
+    lines = [
+        f"%d{n} = stablehlo.dot_general %x, %w{n}, contracting_dims = [1] x [0] : "
+        f"(tensor<64x2048xi8>, tensor<2048x{width}xi8>) -> tensor<64x{width}xi32>"
+        for n, width in enumerate((256, 512))
+    ]
+    text = (
+        "func.func @main(%x: tensor<64x2048xi8>, %w0: tensor<2048x256xi8>, %w1: tensor<2048x512xi8>) -> "
+        "(tensor<64x256xi32>, tensor<64x512xi32>) {\n"
+        + "\n".join(lines)
+        + "\nreturn %d0, %d1 : tensor<64x256xi32>, tensor<64x512xi32>\n}"
+    )
+    options = shlo.Options(cpu="avx512" if BEST is AVX512 else "avx2")  # not a matrix unit
+    kernels = shlo.compile(text, options=options).stages["kernels"]
+    tiles = [line for line in kernels.splitlines() if line.startswith("llvm.func @shlo_tile") and line.endswith("{")]
+    assert tiles and len(tiles) == len({line.partition("(")[0] for line in tiles})
+    assert all("_p2ss" in line for line in tiles)
 
 
 def test_a_program_has_each_tile_once() -> None:
