@@ -34,7 +34,9 @@ class Fit:
         weight: the error is weight(x) * (p(x) - target(x)).
         interval: least and greatest x.
         degree: of p.
-        below: p is a quotient of two polynomials, and this the degree of the lower one, which begins with 1.
+        below: p is a quotient of two polynomials, and this the degree of the lower one.
+        first: what the lower one begins with, but for rounding. The roundings of all its coefficients, and of those of
+            the upper one, depend on it.
         bits: the precision of the type of the coefficients.
         doubled: so many coefficients, of the lowest powers, are unevaluated sums of two numbers of the type.
     """
@@ -46,6 +48,7 @@ class Fit:
     bits: int
     doubled: int = 0
     below: int = 0
+    first: float = 1.0
 
 
 def _grid(fit: Fit) -> list[Any]:
@@ -134,7 +137,7 @@ def solve(name: str) -> tuple[list[float | tuple[float, float]], Any]:
         targets, weights = [fit.target(x) for x in xs], [fit.weight(x) for x in xs]
         if fit.below:
             sides = [
-                [float(_rounded(number, fit.bits)) for number in reversed(side)]
+                [float(_rounded(number * fit.first, fit.bits)) for number in reversed(side)]
                 for side in _quotient(xs, targets, weights, fit.degree, fit.below)
             ]
             upper, lower = ([mpmath.polyval(side, x) for x in xs] for side in sides)
@@ -282,7 +285,18 @@ def _reciprocal_gamma_slope(d: Any) -> Any:
     return -mpmath.digamma(1 + d) * mpmath.rgamma(1 + d)
 
 
-# --- hyperbolic functions (hyperbolic.py) ----------------------------------------------------------------------------
+# --- hyperbolic functions (exponential.py, hyperbolic.py) ------------------------------------------------------------
+
+
+def _tanh_small(greatest: float, degree: int, below: int, bits: int, first: float) -> Fit:
+    """(x - tanh x) / x^3 in t = x^2, relative error of tanh."""
+
+    def ratio(t: Any) -> Any:
+        return mpmath.tanh(mpmath.sqrt(t)) / mpmath.sqrt(t)
+
+    end = mpf(greatest) ** 2
+    return Fit(lambda t: (1 - ratio(t)) / t, lambda t: t / ratio(t), (0, end), degree, bits, below=below, first=first)
+
 
 _LOG2_HALF_SQUARED = mpf("0.3467") ** 2  # of what is left of an argument less multiples of log 2
 
@@ -365,6 +379,8 @@ FITS: dict[str, Callable[[], Fit]] = {
     "scaled_erfc_f32": _scaled_erfc_f32,
     "bessel_below_f32": lambda: _excess(_bessel_below, mpf("0.000001") - 2.5, 2.5, 15),
     "bessel_above_f32": lambda: _excess(_bessel_above, mpf(2) ** -20, mpf(0.3876953125) ** 2 / 5, 9),
+    "tanh_small_f32": lambda: _tanh_small(1.0, 1, 2, 24, 5.2875),
+    "tanh_small_f64": lambda: _tanh_small(0.625, 2, 3, 53, 3.0375),
     "sinh_near_f32": _sinh_near,
     "cosh_near_f32": _cosh_near,
     "asin_near_f32": _asin_near,

@@ -248,13 +248,14 @@ def test_elementary_functions(tmp_path: Path, of: ScalarType) -> None:
     rng = np.random.default_rng(0)
     special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, 3e4, -7e8, 1e20, 0.5, 88.7, -103.0]
     x = np.concatenate([special, rng.standard_normal(40) * 4, rng.random(20)]).astype(NUMPY[of.text])
-    count = len(FUNCTIONS) + 4
+    count = len(FUNCTIONS) + 5
 
     def body(f: Function) -> None:
         def element(i: Value) -> None:
             a, b = f.load(of, f.x, i), f.load(of, f.x, f.isub(f.isub(f.n, 1), i))
             results = [getattr(real_math, name)(f, a) for name in FUNCTIONS]
             results += [real_math.power(f, a, b), real_math.atan2(f, a, b), real_math.remainder(f, a, b)]
+            results.append(real_math.atan2(f, a, f.const(1.0, of)))
             results.append(f.intrinsic("maximum", a, f.intrinsic("minimum", b, f.const(1.0, of))))
             for number, result in enumerate(results):
                 f.store(result, f.y, f.iadd(f.imul(i, count), number))

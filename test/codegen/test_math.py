@@ -126,6 +126,27 @@ def test_special_pairs(op: str, reference, dtype: type) -> None:
         same(evaluate(op, x, y), reference(x.astype(np.float64), y.astype(np.float64)).astype(dtype))
 
 
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_an_arc_tangent_is_the_angle_of_a_point_at_1_and_takes_less(element: str) -> None:
+    tensor = f"tensor<4096x{element}>"
+    known = f"""
+    func.func private @fusion(%y: {tensor}) -> {tensor} attributes {{hlo.fusion = "loop"}} {{
+      %x = "hlo.constant"() {{value = dense<1.0> : {tensor}}} : () -> {tensor}
+      %0 = "hlo.atan2"(%y, %x) : ({tensor}, {tensor}) -> {tensor}
+      return %0 : {tensor}
+    }}"""
+    unknown = kernel_text("atan2", element, 4096, 2)
+    sizes = [len("".join(compile_kernel(text, AVX2).kernel.functions.values())) for text in (known, unknown)]
+    assert sizes[0] < 0.8 * sizes[1]
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.41421357, 2.4142137, 1e-40, 1e30, 3e38]
+    y = np.resize(np.concatenate([ends, np.linspace(-5, 5, 2001)]), 4096)
+    y = y.astype({"f32": np.float32, "f64": np.float64}[element])
+    results = [run_kernel(known, [y], AVX2)[0], run_kernel(unknown, [y, np.ones_like(y)], AVX2)[0]]
+    usual = ~np.isnan(y)
+    assert results[0][usual].tobytes() == results[1][usual].tobytes()
+    assert np.isnan(results[0][~usual]).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_zeta_at_its_poles_and_on_the_left(dtype: type) -> None:
     inf, nan = np.inf, np.nan

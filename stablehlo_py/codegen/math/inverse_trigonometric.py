@@ -7,6 +7,7 @@ import math
 from stablehlo_py.codegen.builder import F32, F64, Function, Value
 from stablehlo_py.codegen.math.basics import (
     absolute,
+    at_most,
     const,
     copysign,
     fast_two_sum,
@@ -39,24 +40,47 @@ _QUARTER_PI = {F32: (0.785398006439209, 1.5695823663008923e-07), F64: (0.7853981
 
 
 def atan2(f: Function, y: Value, x: Value) -> Value:
-    """Angle of the point (x, y): a multiple of pi/4 plus or minus atan(t), |t| <= tan(pi/8). What the quotient and the
-    sums lose in rounding is added to the small terms."""
+    """Angle of the point (x, y)."""
+    one = const(f, x, 1.0)
+    if x.ref == one.ref:
+        return _atan(f, y)
     element = x.type.element
     across, along = absolute(f, y), absolute(f, x)
     steep = f.cmp("ogt", across, along)
     small, large = f.select(steep, along, across), f.select(steep, across, along)
     # Scaled so that 1/large and the products are normal numbers.
     huge, tiny = (2.0**64, 2.0**-62) if element is F32 else (2.0**512, 2.0**-500)
-    factor = f.select(f.cmp("ogt", large, const(f, x, huge)), const(f, x, 2.0 / huge), const(f, x, 1.0))
+    factor = f.select(f.cmp("ogt", large, const(f, x, huge)), const(f, x, 2.0 / huge), one)
     factor = f.select(f.cmp("olt", large, const(f, x, tiny)), const(f, x, 1.0 / tiny), factor)
     small, large = f.fmul(small, factor), f.fmul(large, factor)
     infinite = f.cmp("oeq", large, const(f, x, math.inf))
     both = f.cmp("oeq", small, const(f, x, math.inf))
-    zero, one = const(f, x, 0.0), const(f, x, 1.0)
+    zero = const(f, x, 0.0)
     small = f.select(infinite, f.select(both, one, zero), small)
     large = f.select(f.binary("or", infinite, f.cmp("oeq", large, zero)), one, large)
+    angle = _angle(f, small, large, steep, negative(f, x))
+    return f.select(f.cmp("uno", x, y), f.fadd(x, y), copysign(f, angle, y))
+
+
+def _atan(f: Function, y: Value) -> Value:
+    """Arc tangent: the angle of the point (1, y)."""
+    size, one = absolute(f, y), const(f, y, 1.0)
+    steep = f.cmp("ogt", size, one)
+    # Larger numbers have the same result, and the reciprocals of some are no normal numbers.
+    large = f.select(steep, at_most(f, size, 2.0**100), one)
+    return copysign(f, _angle(f, f.select(steep, one, size), large, steep, None), y)
+
+
+def _angle(f: Function, small: Value, large: Value, steep: Value, left: Value | None) -> Value:
+    """The angle of a point above or on the axis of x whose coordinates have these sizes, where steep (i1) says that y
+    is the larger one, and left (i1) that x is negative; None: it never is.
+
+    It is a multiple of pi/4 plus or minus atan(t), |t| <= tan(pi/8). What the quotient and the sums lose in rounding is
+    added to the small terms."""
+    element = small.type.element
+    zero, one = const(f, small, 0.0), const(f, small, 1.0)
     # t = small/large, or (small - large)/(small + large), the tangent of what the angle is off pi/4.
-    near = f.cmp("ogt", small, f.fmul(large, const(f, x, _TAN_EIGHTH)))
+    near = f.cmp("ogt", small, f.fmul(large, const(f, small, _TAN_EIGHTH)))
     top, top_rest = fast_two_sum(f, f.fneg(f.select(near, large, zero)), small)
     bottom, bottom_rest = fast_two_sum(f, large, f.select(near, small, zero))
     inverse = f.fdiv(one, bottom)
@@ -65,20 +89,23 @@ def atan2(f: Function, y: Value, x: Value) -> Value:
     low = f.fmul(f.fadd(f.fma(minus_t, bottom, top), f.fma(minus_t, bottom_rest, top_rest)), inverse)
     square = f.fmul(t, t)
     tail = muladd(f, f.fmul(polynomial(f, square, _ATAN[element]), square), t, low)
-    left = negative(f, x)
-    down = f.binary("xor", steep, left)  # the angle falls as t grows
+    quarter, half, whole = ([const(f, small, n * part) for part in _QUARTER_PI[element]] for n in (1, 2, 4))
+    level = [zero, zero]  # of what the angle is where t is 0
+    down = steep  # the angle falls as t grows
+    if left is not None:
+        level = [f.select(left, part, zero) for part in whole]
+        down = f.binary("xor", steep, left)
+        quarter = [
+            f.select(left, const(f, small, 3 * part), one_quarter)
+            for part, one_quarter in zip(_QUARTER_PI[element], quarter, strict=True)
+        ]
     base, rest = (
-        f.select(
-            near,
-            f.select(left, const(f, x, 3 * part), const(f, x, part)),
-            f.select(steep, const(f, x, 2 * part), f.select(left, const(f, x, 4 * part), zero)),
-        )
-        for part in _QUARTER_PI[element]
+        f.select(near, middle, f.select(steep, top_, flat))
+        for middle, top_, flat in zip(quarter, half, level, strict=True)
     )
     t, tail = (f.select(down, f.fneg(part), part) for part in (t, tail))
     total, lost = fast_two_sum(f, base, t)
-    angle = f.fadd(total, f.fadd(f.fadd(lost, rest), tail))
-    return f.select(f.cmp("uno", x, y), f.fadd(x, y), copysign(f, angle, y))
+    return f.fadd(total, f.fadd(f.fadd(lost, rest), tail))
 
 
 # (asin x - x) / x^3 in x^2 on |x| <= 1/2: relative error of asin 2^-27.6 and 2^-58.
