@@ -42,6 +42,7 @@ from stablehlo_py.mlir import ir
 
 ALTERNATING = 8  # values whose elements alternate
 PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
+STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
 NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
 
@@ -64,9 +65,26 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return symbolic_loop.emit(fusion, target, space, values)
     if tile.applies(fusion, target, space):
         return tile.emit(fusion, target, space, values, tile.lanes_of(target, space, values))
-    sizes = tuple(map(int, merge_short(space.sizes, lanes_for(target, values or fusion.outputs, count))))
+    cost = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs))
+    widest = lanes_for(target, values or fusion.outputs, count)
+    windows = int(space.sizes[-1]) < widest and _has_windows(fusion, values, int(space.sizes[-1]))
+    sizes = tuple(map(int, space.sizes if windows else merge_short(space.sizes, widest)))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
-    return _Loop(fusion, target, sizes, lanes).emit(COSTS.vector_ns(values, len(space.loads), len(fusion.outputs)))
+    straight = windows and not fusion.aliased and sizes[-1] <= STRAIGHT * lanes
+    return _Loop(fusion, target, sizes, lanes, straight=straight).emit(cost)
+
+
+def _has_windows(fusion: Fusion, values: Sequence[ir.Value], inner: int) -> bool:
+    """Whether rows of so many elements are windows of a gather, of which little is computed. The place of a window is
+    read once then, and its elements side by side, where a vector of the elements of several rows reads a place for each
+    of them."""
+    gathers = [op for op in fusion.ops if op.name == "hlo.gather"]
+    others = [value for value in values if value.owner.name != "hlo.gather"]
+    return COSTS.vector_ns(others, 0, 0) < COSTS.bound_ns and any(
+        inner > 1 and sizes[-1] == inner and len(sizes) - 1 in i64s(op, "offset_dims")
+        for op in gathers
+        for sizes in (shape(op.results[0]),)
+    )
 
 
 def _alternating(fusion: Fusion, target: CpuTarget) -> list[ir.Value]:
@@ -96,7 +114,8 @@ def _emit_alternating(fusion: Fusion, target: CpuTarget, alternating: list[ir.Va
 
 
 class _Loop:
-    """`alternating`: the loop is over the elements of these, of which each becomes an element of one result."""
+    """`alternating`: the loop is over the elements of these, of which each becomes an element of one result.
+    `straight`: there is no loop over the vectors of a row."""
 
     def __init__(
         self,
@@ -105,7 +124,9 @@ class _Loop:
         sizes: tuple[int, ...],
         lanes: int,
         alternating: Sequence[ir.Value] = (),
+        straight: bool = False,
     ) -> None:
+        self.straight = straight
         self.fusion, self.target, self.sizes, self.lanes = fusion, target, sizes, lanes
         self.alternating = alternating
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
@@ -168,6 +189,11 @@ class _Loop:
         step = math.ceil(math.ceil(self.inner / blocks) / self.lanes) * self.lanes
         row = affine_of(f.idiv(i, blocks), self.outer - 1)
         indices = delinearize(f, ((self.outer, row),), self.sizes[:-1], 1)
+        if self.straight:
+            e = Elemental(f, self.fusion, self.target, self.lanes)  # what vectors have in common is computed once
+            for start in range(0, self.inner, self.lanes):
+                self._vector(f, indices, start, nontemporal, e=e)
+            return
         low: Index = f.imul(f.irem(i, blocks), step)
         high = f.imin(f.iadd(low, step), self.inner) if blocks > 1 else self.inner
         self._row(f, low, high, self.lanes, lambda j, inside: self._vector(f, indices, j, nontemporal, inside))
@@ -190,7 +216,13 @@ class _Loop:
         f.loop(0, 2, 1, edge)
 
     def _vector(
-        self, f: Function, outer: Sequence[Affine], start: Index, nontemporal: bool, inside: bool = False
+        self,
+        f: Function,
+        outer: Sequence[Affine],
+        start: Index,
+        nontemporal: bool,
+        inside: bool = False,
+        e: Elemental | None = None,
     ) -> None:
         """One vector of every result, `start` elements into the row; `inside`: neither its first nor its last one."""
         lanes, mask = self.lanes, None
@@ -205,7 +237,7 @@ class _Loop:
             assert isinstance(start, Value)
             column = replace(column, terms=((Variable(start, lanes, self.inner - 2 * lanes, multiple), 1),))
         place = delinearized(self.sizes, [*outer, column])
-        e = Elemental(f, self.fusion, self.target, lanes)
+        e = e or Elemental(f, self.fusion, self.target, lanes)
         if self.alternating:
             self._alternate(e, place)
         else:

@@ -378,6 +378,30 @@ def test_gather_rows(target) -> None:
     )
 
 
+@pytest.mark.parametrize("width", [2, 3, 5, 8])
+def test_short_windows_are_read_from_their_first_element_on(width: int, target) -> None:
+    """One place is read for a window, not one for each of its elements; where much is computed, vectors are full."""
+    indices = np.random.default_rng(1).integers(-3, 110, 30).astype(np.int32)
+    attributes = gather_attributes([1], [0], [], [], [0], 1, [1, width])
+
+    def windows(x: ir.Value, i: ir.Value) -> ir.Value:
+        return build.like("negate", build.value("gather", tensor((30, width)), x, i, **attributes))
+
+    def computed(x: ir.Value, i: ir.Value) -> ir.Value:
+        return build.like("erf_inv", build.like("tanh", windows(x, i)))
+
+    arrays = [normal(100, width), indices]
+    check(windows, lambda x, i: -x[np.clip(i, 0, 99)], arrays, target)
+    kernels = (
+        compile_kernel(build_fusion("loop", list(map(type_of, arrays)), body), target).kernel
+        for body in (windows, computed)
+    )
+    few, many = ("".join(kernel.functions.values()) for kernel in kernels)
+    assert "gather" not in few
+    assert few.count("load") == (2 if width in (2, 8) else 3)
+    assert "gather" in many or 2 * width >= target.lanes(32)
+
+
 def test_gather_along_an_axis(target) -> None:
     indices = np.random.default_rng(1).integers(0, 40, (30, 5)).astype(np.int32)
     attributes = gather_attributes([], [1], [0], [0], [1], 2, [1, 1])
