@@ -5,7 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget, host_target, named_target, without_units
+from stablehlo_py.backends.cpu.target import (
+    AVX512_BF16,
+    GENERIC,
+    ZEN4,
+    CpuTarget,
+    host_target,
+    named_target,
+    without_units,
+)
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.c import CEmitter
 from stablehlo_py.codegen.target import Architecture
@@ -28,6 +36,8 @@ class CTarget(CpuTarget):
         """For a processor of that name (`Options.cpu`), whose vectors loops over lanes are as long as. None: any, one
         lane at a time; or, if it is to run `here`, this one. Raises OptionError: there is none."""
         processor = without_units(named_target(name, host_target()))
+        if processor is ZEN4:
+            processor = AVX512_BF16  # GCC before 13 does not know the other's name
         if processor is GENERIC or (name is None and not here):
             return cls("c99", "", 1, 16, ANY, processor=processor)
         size, masked = (processor.vector_bits, processor.registers), processor.masked_bits
