@@ -21,8 +21,8 @@ FLOATS, INTEGERS = VectorType(SIDE, F32), VectorType(SIDE, I32)
 PREFIX = "llvm.x86."
 # The best CPU without tiles that this machine is, described as if it had them.
 EMULATED: CpuTarget = replace((*here(AVX512, AVX2), baseline_target())[0], matrix_units=AMX.matrix_units)
-# One with half as long vectors, described as if it had the others.
-EMULATED_DOTS: CpuTarget = replace((*here(AVX2), baseline_target())[0], dots=AVX512_BF16.dots)
+# One with half as long vectors, described as if it had the others; kernels call functions for their strips.
+EMULATED_DOTS: CpuTarget = replace((*here(AVX2), baseline_target())[0], dots=AVX512_BF16.dots, shares_functions=True)
 
 
 def emulate(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -247,7 +247,7 @@ def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
             product.room_sums = builder.scratch.take(product.sum_iterations, i32)
             cost = 5 + int(product.contraction.depth) / ROW_BYTES
             builder.phase("sums", product.sum_iterations, cost, lambda f: emit_row_sums(f, product))
-        emit: Callable[[Function], None] = partial(emit_vector_product, product=product)
+        emit: Callable[[Function], None] = partial(emit_vector_product, product=product, shared=builder.shared)
     else:
         emit = partial(emit_unit_product, product=product)
     builder.phase("", product.iterations, product.cost, emit, product.least_range)

@@ -7,21 +7,50 @@ from functools import partial
 from typing import cast
 
 from stablehlo_py.backends.common.loops import nest, offset, unravel, vectors
-from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE
-from stablehlo_py.backends.cpu.kernels.tile_packing import flipped
+from stablehlo_py.backends.cpu.kernels.base import SharedFunction
+from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, TILE
 from stablehlo_py.backends.cpu.kernels.unit_panels import Chunk, Panel, Strip, emit_panels, when
+from stablehlo_py.backends.cpu.kernels.vector_tile import VectorTile
 from stablehlo_py.backends.cpu.kernels.vector_unit import VECTORS, VectorProduct
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
-from stablehlo_py.codegen.builder import I32, Function, Index, Value, VectorType
+from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.codegen.index import add
 
-UNROLLED = 32  # multiplications of a turn of the innermost loop, about
+SHORT = 4  # steps, fewer of which are code of each product: sums in memory would count
 SHIFT = 7  # 128 times the sum of a row
 
 
-def emit_vector_product(f: Function, product: VectorProduct) -> None:
-    """The body of the compute phase."""
+def emit_vector_product(f: Function, product: VectorProduct, shared: set[SharedFunction] | None) -> None:
+    """The body of the compute phase. `shared` gets the functions that it calls; None: it calls none."""
+    product.shared = shared if product.steps >= SHORT else None
+    if product.shared is not None:
+        product.table = _table(f, product)
     emit_panels(f, product, _Panel)
+
+
+def _table(f: Function, product: VectorProduct) -> Value:
+    """Where each step is in a row of A, in bytes, and how many groups it has."""
+    table, size = f.alloca(2 * product.steps, I64), product.unit.scalar.bits // 8
+    sizes, strides = [axis.size for axis in product.others], [int(axis.a) * size for axis in product.others]
+
+    def step(k: Index) -> None:
+        *others, block = unravel(f, k, [*sizes, product.steps_of_inner])
+        place = f.imul(k, ROW_BYTES)
+        if not product.room_a:
+            place = f.iadd(offset(f, others, strides), f.imul(block, ROW_BYTES))
+        f.store(f.index(place), table, f.imul(k, 2))
+        f.store(f.index(_groups(f, product, block)), table, f.iadd(f.imul(k, 2), 1))
+
+    f.loop(0, product.steps, 1, step)
+    return table
+
+
+def _groups(f: Function, product: VectorProduct, block: Index) -> Index:
+    """Groups of a step of the innermost contracted axis."""
+    if product.last_groups == SIDE or product.steps_of_inner == 1:
+        return product.last_groups
+    is_last = f.cmp("eq", f.index(block), f.const(product.steps_of_inner - 1))
+    return f.select(is_last, f.const(product.last_groups), f.const(SIDE))
 
 
 def emit_row_sums(f: Function, product: VectorProduct) -> None:
@@ -101,11 +130,15 @@ class _Strip(Strip):
     @property
     def _from_registers(self) -> bool:
         """Whether sums go to the epilogue at once."""
-        return self.product.epilogue.inline and not self.product.fold
+        return self.product.epilogue.inline and not self.product.fold and self.vectors.shared is None
 
     def _pass(self, chunk: Chunk, columns: Sequence[int]) -> None:
-        f = self.f
-        sums = self._steps(chunk, columns, self._begin(chunk, columns))
+        f, product = self.f, self.vectors
+        tile = VectorTile.of(product.vectors, self.rows, columns, flips=product.flips and product.contraction.b.tiled)
+        if product.shared is not None:
+            self._call(chunk, tile)
+            return
+        sums = self._steps(chunk, tile, self._begin(chunk, columns))
         places = [(row, column) for row in range(self.rows) for column in columns]
 
         def keep() -> None:
@@ -118,73 +151,71 @@ class _Strip(Strip):
 
         when(f, chunk.is_last, finish if self._from_registers else keep, keep)
 
+    def _first(self, row: Index) -> Value:
+        """What the sums of a row begin with."""
+        f, product, lanes = self.f, self.vectors, self.vectors.unit.lanes
+        if product.room_sums is None:
+            return f.const(0, VectorType(lanes, product.accumulator))
+        of = product.room_sums.at(f, self.panel.outer, product.sum_strides)
+        return f.splat(f.load(I32, of, f.iadd(self.row, row)), lanes)
+
     def _begin(self, chunk: Chunk, columns: Sequence[int]) -> list[Value]:
         """The sums before a chunk."""
         f, product, lanes = self.f, self.vectors, self.vectors.unit.lanes
         type_ = VectorType(lanes, product.accumulator)
         sums = []
         for row in range(self.rows):
-            first = f.const(0, type_)
-            if product.room_sums and chunk.is_first is not False:
-                of = product.room_sums.at(f, self.panel.outer, product.sum_strides)
-                first = f.splat(f.load(I32, of, f.iadd(self.row, row)), lanes)
+            first = None if chunk.is_first is False else self._first(row)
             for column in columns:
-                if chunk.is_first is True:
+                if first is not None and not isinstance(chunk.is_first, Value):
                     sums.append(first)
                     continue
                 kept = f.load(type_, self.sums(), row * PANEL + column)
-                sums.append(kept if chunk.is_first is False else f.select(chunk.is_first, first, kept))
+                sums.append(kept if first is None else f.select(cast(Value, chunk.is_first), first, kept))
         return sums
 
-    def _steps(self, chunk: Chunk, columns: Sequence[int], sums: list[Value]) -> list[Value]:
+    def _call(self, chunk: Chunk, tile: VectorTile) -> None:
+        """The function of the tile, on sums in memory."""
+        f, product = self.f, self.vectors
+        assert product.shared is not None and product.table is not None
+        product.shared.add(tile)
+
+        def clear(row: Index) -> None:
+            first = self._first(row)
+            for column in tile.columns:
+                f.store(first, self.sums(), f.iadd(f.imul(row, PANEL), column))
+
+        def begin() -> None:
+            f.loop(0, self.rows, 1, clear)
+
+        when(f, chunk.is_first, begin)
+        across = self._across()
+        a = f.gep(self.panel.a, f.imul(self.row, across), I8)
+        b = f.gep(self.panel.b, f.imul(chunk.low, 2 * TILE), I32)
+        steps = f.gep(product.table, f.imul(chunk.low, 2), I64), f.isub(chunk.high, chunk.low)
+        tile.call(f, self.sums(), a, across, b, steps)
+
+    def _across(self) -> int:
+        """Bytes from a row of A to the next."""
+        product = self.vectors
+        if product.room_a:
+            return 4 * product.row_pitch
+        return int(product.contraction.m.a) * product.unit.scalar.bits // 8
+
+    def _steps(self, chunk: Chunk, tile: VectorTile, sums: list[Value]) -> list[Value]:
         """The sums with the products of a chunk."""
         f, product = self.f, self.vectors
-        unit, contraction, panel = product.vectors, product.contraction, self.panel
-        at_b = [column // SIDE * TILE + column % SIDE for column in columns]
-        if product.room_a:
-            across, scalar = product.row_pitch, I32
-        else:
-            across, scalar = int(contraction.m.a), unit.scalar
-        start = f.gep(panel.a, f.imul(self.row, across), scalar)
-        sizes, strides = [axis.size for axis in product.others], [int(axis.a) for axis in product.others]
-        last = product.groups - (product.steps_of_inner - 1) * SIDE  # groups of the last step
-        each = next(count for count in (16, 8, 4, 2, 1) if count * self.rows * len(columns) <= UNROLLED or count == 1)
+        size, across = product.unit.scalar.bits // 8, self._across()
+        start = f.gep(self.panel.a, f.imul(self.row, across), I8)
+        sizes, strides = [axis.size for axis in product.others], [int(axis.a) * size for axis in product.others]
 
         def step(k: Index, *sums: Value) -> list[Value]:
             *others, block = unravel(f, k, [*sizes, product.steps_of_inner])
-            if product.room_a:
-                a = f.gep(start, f.imul(k, SIDE), I32)
-            else:
-                a = f.gep(start, f.iadd(offset(f, others, strides), f.imul(block, unit.depth)), unit.scalar)
-            b = f.gep(panel.b, f.imul(k, 2 * TILE), I32)
-
-            def group(number: Index, *sums: Value) -> list[Value]:
-                factors = []
-                for at in at_b:
-                    factor = f.load(VectorType(unit.lanes, I32), f.gep(b, f.iadd(f.imul(number, SIDE), at), I32))
-                    factors.append(flipped(f, factor) if unit.flips and contraction.b.tiled else factor)
-                place = f.gep(a, number, I32)
-                result = []
-                for row in range(self.rows):
-                    there = f.gep(place, row * across, scalar)
-                    left = f.splat(f.load(I32, there), unit.lanes)
-                    for factor, value in zip(factors, sums[row * len(factors) :], strict=False):
-                        result.append(unit.multiply(f, left, factor, value))
-                return result
-
-            def several(number: Index, *sums: Value) -> list[Value]:
-                values = list(sums)
-                for more in range(each):
-                    values = group(f.iadd(number, more), *values)
-                return values
-
-            count: Index = SIDE
-            if last != SIDE:
-                is_last = f.cmp("eq", f.index(block), f.const(product.steps_of_inner - 1))
-                count = last if product.steps_of_inner == 1 else f.select(is_last, f.const(last), f.const(SIDE))
-            if last % each == 0:
-                return f.loop(0, count, each, several, sums, nonempty=True)
-            whole = f.imul(f.idiv(count, each), each)
-            return f.loop(whole, count, 1, group, f.loop(0, whole, each, several, sums))
+            place = f.imul(k, ROW_BYTES)
+            if not product.room_a:
+                place = f.iadd(offset(f, others, strides), f.imul(block, ROW_BYTES))
+            a, b = f.gep(start, place, I8), f.gep(self.panel.b, f.imul(k, 2 * TILE), I32)
+            count, whole = _groups(f, product, block), product.last_groups % tile.unrolled == 0
+            return tile.groups(f, product.vectors, lambda row: f.gep(a, row * across, I8), b, count, sums, whole=whole)
 
         return f.loop(chunk.low, chunk.high, 1, step, sums, nonempty=True)

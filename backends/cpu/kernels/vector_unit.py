@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from stablehlo_py.backends.common.contraction import Contraction, Operand
+from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
 from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     Unit,
@@ -104,6 +105,7 @@ class VectorProduct(UnitProduct):
 
     Attributes:
         room_sums: the sums that those of a row begin with, where B has been flipped.
+        shared: what gets the functions of its strips; None: it calls none. table: what they know of steps.
     """
 
     longest_chunk = CHUNK
@@ -115,11 +117,18 @@ class VectorProduct(UnitProduct):
         most = (unit.target.registers - 1 - VECTORS) // VECTORS
         self.strip = -(-self.m // -(-self.m // most))  # even shares
         self.room_sums: Operand | None = None
+        self.shared: set[SharedFunction] | None = None
+        self.table: Value | None = None
 
     @property
     def groups(self) -> int:
         """Of the innermost contracted axis, which has a step for each 16."""
         return -(-int(self.inner.size) // self.unit.group)
+
+    @property
+    def last_groups(self) -> int:
+        """Of its last step."""
+        return self.groups - (self.steps_of_inner - 1) * SIDE
 
     @property
     def packs_a(self) -> bool:

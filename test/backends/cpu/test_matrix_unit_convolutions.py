@@ -1,4 +1,5 @@
-"""Convolutions on AMX: kernels as they are where the machine has it, and everywhere by other instructions."""
+"""Convolutions on AMX, and by instructions of vectors that add up groups: kernels as they are where the machine has
+these, and everywhere by other instructions."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from convolutions import Case, fusion_text
-from emulated_tiles import EMULATED, emulate
+from emulated_tiles import EMULATED, EMULATED_DOTS, emulate
 from one_kernel import compile_kernel, here
 
-from stablehlo_py.backends.cpu.target import AMX, CpuTarget
+from stablehlo_py.backends.cpu.target import AMX, AVX512_BF16, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
@@ -32,9 +33,12 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=[EMULATED, *here(AMX)], ids=lambda target: "tiles" if target is AMX else "emulated")
+@pytest.fixture(
+    params=[EMULATED, EMULATED_DOTS, *here(AMX, AVX512_BF16)],
+    ids={EMULATED: "emulated", AMX: "tiles", EMULATED_DOTS: "emulated-dots", AVX512_BF16: "dots"}.__getitem__,
+)
 def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CpuTarget:
-    if request.param is not AMX:
+    if request.param in (EMULATED, EMULATED_DOTS):
         emulate(monkeypatch)
     return request.param
 

@@ -98,7 +98,7 @@ def test_the_same_bits_without_packing(
 
 @pytest.mark.parametrize(
     ("dtype", "cpus"),
-    [(BYTES, ("amx", "avx512bf16", "avx512vnni", "avxvnni")), (FLOATS, ("amx", "avx512bf16"))],
+    [(BYTES, ("amx", "znver4", "avx512bf16", "avx512vnni", "avxvnni")), (FLOATS, ("amx", "znver4", "avx512bf16"))],
     ids=["bytes", "floats"],
 )
 def test_only_cpus_with_units_store_them_so(dtype: np.dtype, cpus: tuple[str, ...]) -> None:
