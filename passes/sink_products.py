@@ -38,10 +38,14 @@ _MOVES = ("hlo.reshape", "hlo.transpose")  # commute with sums over steps
 
 @dataclass(frozen=True)
 class SinkProducts(Pass):
-    """Computes products after a loop that adds them up or stacks them. `least`: elements of a sum that no registers
-    keep; `share`: elements stacked in a step per element of the sum, at most one for so many; `rows`: the most rows of
-    a step whose product leaves with an operand that nothing else stacks; `max_growth`: elements stacked per element of
-    what is stacked already, `memory`: and how many always."""
+    """Computes products after a loop that adds them up or stacks them.
+
+    Options:
+        least: elements of a sum too large for a step to keep at hand.
+        share: elements stacked in a step per element of the sum, at most one for so many.
+        rows: the most rows of a step whose product leaves with an operand that nothing else stacks.
+        max_growth, memory: elements stacked per element of what is stacked already, and how many always.
+    """
 
     name: ClassVar[str] = "sink-products"
     least: int = 1 << 11
