@@ -2,9 +2,11 @@
 them.
 
 Where the last dimension is kept, lanes run along it and a block of columns is accumulated in registers while the
-reduced dimensions go by. Where it is reduced, lanes run along the reduction and every result is one iteration. Few
-results of many elements are computed in two phases: chunks of the largest reduced dimension (their number depends on
-shapes only) leave partial results in shared scratch memory, then these are combined in order."""
+reduced dimensions go by. Of long rows that no cache holds, some meet the blocks of a page before the next ones come:
+what fetches ahead follows a page to its end. Sums wait in the L1 cache. Where the last dimension is reduced, lanes run
+along the reduction and every result is one iteration. Few results of many elements are computed in two phases: chunks
+of the largest reduced dimension (their number depends on shapes only) leave partial results in shared scratch memory,
+then these are combined in order."""
 
 from __future__ import annotations
 
@@ -47,6 +49,9 @@ WIDEST_BLOCK = 8  # vectors of columns accumulated at once
 SPLIT_ELEMENTS = 1 << 16  # reductions of fewer elements are not split
 CHUNK_ELEMENTS = 1 << 15  # elements of a chunk, at least
 MOST_CHUNKS = 64
+STRIP_BYTES = 4096  # of a row, which several blocks read one after the other: a page
+STRIP_ROWS = 8
+FEWEST_STRIPS = 2
 ENOUGH_ITERATIONS = 16  # results in this many iterations need no split
 
 
@@ -200,6 +205,11 @@ class _KeptLanes:
         f = phase_function(c.fusion, c.target)
         cost = c.cost * self.vectors * size_hint(c.total) / chunks + 5.0
         if chunks == 1:
+            strip = self._strip()
+            if strip > 1:
+                strips = -(-int(self.blocks) // strip)
+                f.loop(f.begin, f.end, 1, lambda i: self._blocks_of_strip(f, i, strip, strips), nonempty=True)
+                return Kernel.of(phase(f, math.prod(self.outer) * strips, cost * strip))
             f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
             return Kernel.of(phase(f, iterations, cost))
         partials = _Partials(c, chunks, c.count)
@@ -211,6 +221,75 @@ class _KeptLanes:
         parts = phase(f, iterations * chunks, cost), combine_phase(c, partials)
         return Kernel.of(*parts, shared_bytes=partials.bytes)
 
+    def _strip(self) -> int:
+        """Blocks of a strip; 1: there are none."""
+        c, size = self.c, max(item.of.bytes for item in self.c.items)
+        if len(c.reduced) > 1 or not is_known(c.count, c.total, *self.outer) or self.vectors < 4 or size > 8:
+            return 1
+        if self.columns * size <= STRIP_BYTES or c.count * c.total * size <= c.target.l2:
+            return 1
+        return min(STRIP_BYTES // (self.block * size), int(math.prod(self.outer) * self.blocks) // FEWEST_STRIPS)
+
+    def _blocks_of_strip(self, f: Function, i: Index, strip: int, strips: int) -> None:
+        """Accumulate the blocks of a strip: all of them over some rows, then over the next ones."""
+        c, lanes, outer_count = self.c, self.c.lanes, math.prod(self.outer)
+        outer = delinearize(f, ((outer_count, affine_of(f.idiv(i, strips), outer_count - 1)),), self.outer, 1)
+        first = f.imul(f.irem(i, strips), strip)
+        last = f.imin(f.iadd(first, strip), self.blocks)
+        wide = [_wide(item.of) for item in c.items]
+        sums = [f.alloca(strip * self.block * of.bytes, I8) for of in wide]
+        identity = [arith.identity(f, item.kind, item.of, lanes) for item in c.items]
+
+        def kept(block: Index, vector: int, totals: Sequence[Lanes]) -> None:
+            at = f.iadd(f.imul(f.isub(block, first), self.block), vector * lanes)
+            for of, base, total in zip(wide, sums, totals, strict=True):
+                store(f, of, total, base, at)
+
+        def found(block: Index) -> list[list[Lanes]]:
+            at = f.imul(f.isub(block, first), self.block)
+            return [
+                [load(f, of, base, f.iadd(at, number * lanes), lanes) for of, base in zip(wide, sums, strict=True)]
+                for number in range(self.vectors)
+            ]
+
+        def clear(block: Index) -> None:
+            for number in range(self.vectors):
+                kept(block, number, identity)
+
+        def rows(low: Index) -> None:
+            high = f.imin(f.iadd(low, STRIP_ROWS), c.reduced[0])
+
+            def block(number: Index) -> None:
+                e = Elemental(f, c.fusion, c.target, lanes)
+                columns, _ = self._columns(f, number)
+                for vector, total in enumerate(self._rows(e, outer, columns, 0, low, high, found(number))):
+                    kept(number, vector, total)
+
+            f.loop(first, last, 1, block, nonempty=True)
+
+        def finish(number: Index) -> None:
+            e = Elemental(f, c.fusion, c.target, lanes)
+            columns, _ = self._columns(f, number)
+            for column, total in zip(columns, found(number), strict=True):
+                c.results(e, delinearized(c.kept, [*outer, column]), total)
+
+        f.loop(first, last, 1, clear, nonempty=True)
+        f.loop(0, c.reduced[0], STRIP_ROWS, rows, nonempty=True)
+        f.loop(first, last, 1, finish, nonempty=True)
+
+    def _columns(self, f: Function, number: Index) -> tuple[list[Affine], Value | None]:
+        """The columns of a block, vector by vector, and the mask where their number comes with the call."""
+        lanes = self.c.lanes
+        start = f.imul(number, self.block)
+        known, mask = is_known(self.columns), None
+        aligned = self.columns % self.block == 0 or not known
+        if not known:
+            mask = f.tail_mask(f.isub(self.columns, start), lanes)
+        elif not aligned:
+            start = f.imin(start, self.columns - self.block)
+        base = lane_index(start, self.columns - self.block + lanes, lanes, lanes if aligned else 1)
+        return [add(f, base, vector * lanes) for vector in range(self.vectors)], mask
+
     def _block(
         self, f: Function, i: Index, partials: _Partials | None, split: int, chunks: int, chunk: Index = 0
     ) -> None:
@@ -219,15 +298,7 @@ class _KeptLanes:
         e = Elemental(f, c.fusion, c.target, lanes)
         outer_count = math.prod(self.outer)
         outer = delinearize(f, ((outer_count, affine_of(f.idiv(i, self.blocks), outer_count - 1)),), self.outer, 1)
-        start = f.imul(f.irem(i, self.blocks), self.block)
-        known, mask = is_known(self.columns), None
-        aligned = self.columns % self.block == 0 or not known
-        if not known:
-            mask = f.tail_mask(f.isub(self.columns, start), lanes)
-        elif not aligned:
-            start = f.imin(start, self.columns - self.block)
-        base = lane_index(start, self.columns - self.block + lanes, lanes, lanes if aligned else 1)
-        columns = [add(f, base, number * lanes) for number in range(self.vectors)]
+        columns, mask = self._columns(f, f.irem(i, self.blocks))
         low: Index = 0
         high: Index = c.reduced[split]
         if chunks > 1:
@@ -245,13 +316,22 @@ class _KeptLanes:
                 partials.store(f, chunk, scalar(f, offset), total)
 
     def _rows(
-        self, e: Elemental, outer: Sequence[Affine], columns: Sequence[Affine], split: int, low: Index, high: Index
+        self,
+        e: Elemental,
+        outer: Sequence[Affine],
+        columns: Sequence[Affine],
+        split: int,
+        low: Index,
+        high: Index,
+        before: Sequence[Sequence[Lanes]] = (),
     ) -> list[list[Lanes]]:
-        """Accumulators of every vector of columns."""
+        """Accumulators of every vector of columns, which begin with those `before`, if there are any."""
         f, c = e.f, self.c
         of = [item.of for item in c.items]
         copies = self.rows_at_once
         identity = [arith.identity(f, item.kind, item.of, c.lanes) for item in c.items] * self.vectors
+        if before:
+            copies, identity = 1, [total for totals in before for total in totals]
         order = [split, *(number for number in range(len(c.reduced)) if number != split)]
         if len(order) > 1 and split == len(order) - 1:
             copies = 1

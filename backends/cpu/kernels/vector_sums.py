@@ -16,13 +16,14 @@ from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.codegen.index import add
 
+MOST_LISTED = 1 << 10  # steps of a table, which is in the stack
 SHORT = 4  # steps, fewer of which are code of each product: sums in memory would count
 SHIFT = 7  # 128 times the sum of a row
 
 
 def emit_vector_product(f: Function, product: VectorProduct, shared: set[SharedFunction] | None) -> None:
     """The body of the compute phase. `shared` gets the functions that it calls; None: it calls none."""
-    product.shared = shared if product.steps >= SHORT else None
+    product.shared = shared if SHORT <= product.steps <= MOST_LISTED else None
     if product.shared is not None:
         product.table = _table(f, product)
     emit_panels(f, product, _Panel)

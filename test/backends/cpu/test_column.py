@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
-from stablehlo_py.backends.cpu.target import AVX2, AVX512
+from stablehlo_py.backends.cpu.kernels import column
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.errors import InternalError
@@ -152,3 +153,30 @@ def test_mixed_shapes_are_refused() -> None:
     )
     with pytest.raises(InternalError, match="differ in shape"):
         compile_kernel(text, TARGETS[0])
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype"),
+    [("f32", np.float32), ("bf16", ml_dtypes.bfloat16), ("i32", np.int32), ("complex<f32>", np.complex64)],
+)
+@pytest.mark.parametrize("sizes", [(1, 300, 8192), (3, 41, 8300)], ids=["whole", "odd"])
+def test_strips_change_no_bit(
+    sizes: tuple[int, ...], element: str, dtype: type, target: CpuTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that meet some rows one after the other, in place of all rows each; what follows the sum and what comes
+    before it are computed in blocks, too."""
+    x = (8 * np.random.default_rng(0).standard_normal(sizes)).astype(dtype)
+
+    def body(value: ir.Value) -> list[ir.Value]:
+        doubled = build.like("add", value, value)
+        total = reduce(doubled, "add", 0, (1,), element)
+        return [build.like("multiply", total, total)]
+
+    text = build_fusion("column", [type_of(sizes, element)], body)
+    found, codes = [], []
+    for size in (column.STRIP_BYTES, 1 << 30):
+        monkeypatch.setattr(column, "STRIP_BYTES", size)
+        codes.append(compile_kernel(text, target).kernel.functions)
+        found.append([each.tobytes() for each in run_kernel(text, [x], target)])
+    assert codes[0] != codes[1]
+    assert found[0] == found[1]
