@@ -94,7 +94,8 @@ def _checks(library: Library, names: Names, signature: Signature) -> list[str]:
 _SAFETY = """
 ///
 /// # Safety
-/// Slices of dynamic sizes have to be as long as these dimensions make them: that is not checked."""
+/// Slices of dynamic sizes have to be as long as these dimensions make them: that is not checked.
+#[allow(unused_unsafe)] // what compilers before 1.65 say of the block below"""
 
 _FIND = """    fn {model}_constants(file: *const c_void, bytes: i64, table: *mut *const c_void) -> i32;
 """
