@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.edit import end_with, terminator
-from stablehlo_py.dialect.types import is_tensor, shape
+from stablehlo_py.dialect.sharding import is_sharded
+from stablehlo_py.dialect.types import is_tensor, operations, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import has_one_use, integer_splat, splat
 from stablehlo_py.passmanager.rewrite import Rewriter, defining
@@ -94,6 +95,15 @@ class Trips:
         if stack != carry or sizes[0] != self.trips or shape(part) != (1, *sizes[1:]):
             return None
         return update if self.is_index(index) and all(integer_splat(other) == 0 for other in others) else None
+
+
+def change_loops(module: ir.Module, change: Callable[[ir.Operation], bool]) -> bool:
+    """Change every `scf.while`, inner ones first: what leaves them may leave the outer one too. Returns whether any
+    changed. Modules for several devices stay as they are."""
+    if is_sharded(module):
+        return False
+    changed = [change(op) for op in [op for op in operations(module.operation) if op.name == "scf.while"]]
+    return any(changed)
 
 
 def scalar_value(value: ir.Value) -> int | None:

@@ -19,11 +19,11 @@ from typing import ClassVar
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.regions import defined_values
-from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.trips import trip_count
-from stablehlo_py.dialect.types import num_elements, operations, shape
+from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._loops import change_loops
 from stablehlo_py.passes.canonicalize_dot import DotNumbers
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import defining
@@ -46,12 +46,7 @@ class BatchProducts(Pass):
         return ("scf.while",)
 
     def run(self, module: ir.Module) -> bool:
-        if is_sharded(module):
-            return False
-        # Inner loops first: what leaves them may leave the outer loop too.
-        loops = [op for op in operations(module.operation) if op.name == "scf.while"]
-        batched = [self._batch(loop) for loop in loops]
-        return any(batched)
+        return change_loops(module, self._batch)
 
     def _batch(self, loop: ir.Operation) -> bool:
         products = [view.operation for view in loop.regions[1].blocks[0] if view.operation.name == "hlo.dot"]

@@ -22,12 +22,11 @@ from typing import ClassVar
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.regions import defined_values
-from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.trips import trip_count
-from stablehlo_py.dialect.types import i64s, is_tensor, num_elements, operations, shape
+from stablehlo_py.dialect.types import i64s, is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._loops import Loop, Trips, rebuilt
+from stablehlo_py.passes._loops import Loop, Trips, change_loops, rebuilt
 from stablehlo_py.passes._matchers import has_one_use, integer_splat
 from stablehlo_py.passes.canonicalize_dot import DotNumbers
 from stablehlo_py.passmanager.base import Pass
@@ -58,12 +57,7 @@ class SinkProducts(Pass):
         return ("scf.while",)
 
     def run(self, module: ir.Module) -> bool:
-        if is_sharded(module):
-            return False
-        # Inner loops first: what leaves them may leave the outer loop too.
-        loops = [op for op in operations(module.operation) if op.name == "scf.while"]
-        sunk = [self._sink(loop) for loop in loops]
-        return any(sunk)
+        return change_loops(module, self._sink)
 
     def _sink(self, op: ir.Operation) -> bool:
         loop, trips = Loop.of(op), trip_count(op, {})

@@ -27,29 +27,29 @@ AMD = "AuthenticAMD"  # `vendor` of its processors
 _LINES = ("flags", "Features")  # of x86-64, of AArch64
 
 
-@cache
-def present() -> frozenset[str]:
-    """The system's names of what all processors of this machine have, none where it does not say."""
+def _listed(*names: str) -> list[str]:
+    """The words of the first line of the list with one of these names, none where there is no such line."""
     try:
         with open(_LIST) as file:
             for line in file:
                 name, _, value = line.partition(":")
-                if name.strip() in _LINES:
-                    return frozenset(value.split())
+                if name.strip() in names:
+                    return value.split()
     except OSError:
         pass
-    return frozenset()
+    return []
+
+
+@cache
+def present() -> frozenset[str]:
+    """The system's names of what all processors of this machine have, none where it does not say."""
+    return frozenset(_listed(*_LINES))
 
 
 @cache
 def vendor() -> str:
     """Who made the processor, as it says itself ("GenuineIntel"); "" where the system does not say."""
-    try:
-        with open(_LIST) as file:
-            names = (line.partition(":")[2].strip() for line in file if line.startswith("vendor_id"))
-            return next(names, "")
-    except OSError:
-        return ""
+    return " ".join(_listed("vendor_id"))
 
 
 @cache

@@ -10,14 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.program import ENTRY
-from stablehlo_py.backends.cpu.target import CpuTarget, required_features
+from stablehlo_py.backends.cpu.target import NAMED, OTHERS, CpuTarget, required_features
 from stablehlo_py.backends.cpu.tiles import are_permitted
 from stablehlo_py.backends.cpu.triples import object_target
 from stablehlo_py.codegen.builder import I1, I32, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import OptionError
-from stablehlo_py.options import CPUS
 
 # Leaves as glibc numbers them (CPUID_INDEX_1, 7, 80000001, 7_ECX_1); registers eax, ebx, ecx, edx are 0 to 3.
 _ONE, _SEVEN, _EXTENDED, _SEVEN_ONE = 0, 1, 2, 6
@@ -82,7 +81,7 @@ def version_targets(cpus: Sequence[str], triple: str | None) -> tuple[list[CpuTa
         if target.architecture is not X86_64 or target.name not in _OF_NAMES:
             raise OptionError(
                 f"'{cpu}' cannot be one of several CPUs of a library",
-                remedy=f"use x86-64, x86-64-v2, x86-64-v3, x86-64-v4, {', '.join(CPUS[:-2])}",
+                remedy=f"use {', '.join(name for name, each in {**NAMED, **OTHERS}.items() if each.name in _OF_NAMES)}",
             )
     return targets, full
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from stablehlo_py.backends.common.loops import offset, unravel
@@ -15,7 +15,7 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     configuration,
     configure_tiles,
 )
-from stablehlo_py.backends.cpu.kernels.unit_panels import Chunk, Panel, Region, Strip, emit_panels, when
+from stablehlo_py.backends.cpu.kernels.unit_panels import Chunk, Panel, Strip, emit_panels, when
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value
@@ -33,18 +33,9 @@ def emit_unit_product(f: Function, product: UnitProduct) -> None:
 
 
 class _Panel(Panel):
-    def __init__(
-        self,
-        product: UnitProduct,
-        f: Function,
-        outer: Sequence[Index],
-        block: Index,
-        panel: Index,
-        valid: int,
-        region: Region | None = None,
-    ) -> None:
-        super().__init__(product, f, outer, block, panel, valid, region)
-        self.share = -(-2 * SIDE // product.block)  # cache lines of the next panel that a step of a strip prefetches
+    def _prepare(self) -> None:
+        # Cache lines of the next panel that a step of a strip prefetches.
+        self.share = -(-2 * SIDE // self.product.block)
         self.streams_a = self._streams_a()
 
     def _streams_a(self) -> bool | Value:

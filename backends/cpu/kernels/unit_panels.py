@@ -140,6 +140,10 @@ class Panel:
             self.b = region.panel(panel)
         else:
             self.b = f.gep(self._base("b", product.room_b, outer), f.imul(panel, 2 * product.steps * TILE), I32)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What else strips of this kind need to know."""
 
     def _base(self, side: str, room: Operand | None, outer: Sequence[Index]) -> Value:
         """Where an operand begins at the place of the outer axes: where it lies, or was packed."""

@@ -31,27 +31,27 @@ def emit_vector_product(f: Function, product: VectorProduct, shared: set[SharedF
 
 def _table(f: Function, product: VectorProduct) -> Value:
     """Where each step is in a row of A, in bytes, and how many groups it has."""
-    table, size = f.alloca(2 * product.steps, I64), product.unit.scalar.bits // 8
-    sizes, strides = [axis.size for axis in product.others], [int(axis.a) * size for axis in product.others]
+    table = f.alloca(2 * product.steps, I64)
 
     def step(k: Index) -> None:
-        *others, block = unravel(f, k, [*sizes, product.steps_of_inner])
-        place = f.imul(k, ROW_BYTES)
-        if not product.room_a:
-            place = f.iadd(offset(f, others, strides), f.imul(block, ROW_BYTES))
-        f.store(f.index(place), table, f.imul(k, 2))
-        f.store(f.index(_groups(f, product, block)), table, f.iadd(f.imul(k, 2), 1))
+        for number, value in enumerate(_step(f, product, k)):
+            f.store(f.index(value), table, f.iadd(f.imul(k, 2), number))
 
     f.loop(0, product.steps, 1, step)
     return table
 
 
-def _groups(f: Function, product: VectorProduct, block: Index) -> Index:
-    """Groups of a step of the innermost contracted axis."""
+def _step(f: Function, product: VectorProduct, k: Index) -> tuple[Index, Index]:
+    """Where step `k` is in a row of A, in bytes, and how many groups it has."""
+    size = product.unit.scalar.bits // 8
+    *others, block = unravel(f, k, [*(axis.size for axis in product.others), product.steps_of_inner])
+    place = f.imul(k, ROW_BYTES)
+    if not product.room_a:
+        place = f.iadd(offset(f, others, [int(axis.a) * size for axis in product.others]), f.imul(block, ROW_BYTES))
     if product.last_groups == SIDE or product.steps_of_inner == 1:
-        return product.last_groups
+        return place, product.last_groups
     is_last = f.cmp("eq", f.index(block), f.const(product.steps_of_inner - 1))
-    return f.select(is_last, f.const(product.last_groups), f.const(SIDE))
+    return place, f.select(is_last, f.const(product.last_groups), f.const(SIDE))
 
 
 def emit_row_sums(f: Function, product: VectorProduct) -> None:
@@ -206,17 +206,12 @@ class _Strip(Strip):
     def _steps(self, chunk: Chunk, tile: VectorTile, sums: list[Value]) -> list[Value]:
         """The sums with the products of a chunk."""
         f, product = self.f, self.vectors
-        size, across = product.unit.scalar.bits // 8, self._across()
+        across, whole = self._across(), product.last_groups % tile.unrolled == 0
         start = f.gep(self.panel.a, f.imul(self.row, across), I8)
-        sizes, strides = [axis.size for axis in product.others], [int(axis.a) * size for axis in product.others]
 
         def step(k: Index, *sums: Value) -> list[Value]:
-            *others, block = unravel(f, k, [*sizes, product.steps_of_inner])
-            place = f.imul(k, ROW_BYTES)
-            if not product.room_a:
-                place = f.iadd(offset(f, others, strides), f.imul(block, ROW_BYTES))
+            place, count = _step(f, product, k)
             a, b = f.gep(start, place, I8), f.gep(self.panel.b, f.imul(k, 2 * TILE), I32)
-            count, whole = _groups(f, product, block), product.last_groups % tile.unrolled == 0
             return tile.groups(f, product.vectors, lambda row: f.gep(a, row * across, I8), b, count, sums, whole=whole)
 
         return f.loop(chunk.low, chunk.high, 1, step, sums, nonempty=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import runpy
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import stablehlo_py as shlo
 from stablehlo_py import suite
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.target import NAMED, required_features
+from stablehlo_py.backends.cpu.versions import version_targets
 from stablehlo_py.compiler import toggles
 from stablehlo_py.debug.compare import difference_of
 
@@ -75,3 +77,12 @@ def test_models_on_avx2(name: str) -> None:
     results = shlo.compile(suite.export(model), options=shlo.Options(cpu="avx2"))(*model.arrays())
     for ours, theirs in zip(results, suite.reference(model), strict=True):
         assert suite.largest_difference(ours, theirs) <= model.tolerance
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="several CPUs of a library are those of x86-64")
+def test_a_library_takes_all_cpus_that_its_error_names() -> None:
+    with pytest.raises(shlo.OptionError, match="cannot be one of several") as caught:
+        version_targets(["x86-64", "sapphirerapids"], None)
+    named = str(caught.value.remedy).removeprefix("use ").split(", ")
+    assert {"amx", "avx512bf16", "avxvnni", "x86-64-v3"} <= set(named)
+    assert len(version_targets(named, None)[0]) == len(named)
