@@ -288,8 +288,11 @@ def test_atomic_updates_of_all_blocks(real_device: OpenClDevice) -> None:
         if reads:
             f.store(f.load(I64, f.y), f.x, element(f))
 
+    inside, across = "y read, y update", "blocks: y read, y update"
     assert found_in(real_device, lambda f: body(f, False)) == set()
-    assert found_in(real_device, lambda f: body(f, True)) == {"y read, y update", "blocks: y read, y update"}
+    assert found_in(real_device, lambda f: body(f, True), blocks=1) == {inside}
+    found = found_in(real_device, lambda f: body(f, True))  # blocks that take turns hide the races inside of them
+    assert across in found and found <= {inside, across}
 
 
 @pytest.mark.parametrize("how", ["instruction", "exchange"])
