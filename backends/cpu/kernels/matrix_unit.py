@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
+from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
 from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, CpuTarget
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
@@ -198,6 +199,7 @@ class UnitProduct:
         strip: rows that are multiplied at once. longest_chunk: steps of a chunk, at most.
         room_a, room_b: where operands are packed, if they are. sums: scratch for unfinished ones.
         flips: bytes of a packed B get the other sign: 128 is added to signed ones, taken from others.
+        shared_packing: what gets the functions that pack B; None: it is part of the kernel.
     """
 
     strip = STRIP
@@ -215,6 +217,7 @@ class UnitProduct:
         self.room_a: Operand | None = None
         self.room_b: Operand | None = None
         self.sums: Operand | None = None
+        self.shared_packing: set[SharedFunction] | None = None
 
     @property
     def lines(self) -> int:

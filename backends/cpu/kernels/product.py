@@ -224,6 +224,7 @@ def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:
     """The phases of a product on a matrix unit, or by instructions like one: packing, then computing."""
     i32 = ELEMENTS["i32"]
     b = product.contraction.b
+    product.shared_packing = builder.shared
     packs_b = not product.streams_b and not b.tiled
     sides = [side for side, packed in (("b", packs_b), ("a", product.packs_a)) if packed]
     rooms = {side: builder.scratch.take(product.size_of(side), i32) for side in sides}

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct
+from stablehlo_py.backends.cpu.kernels.panel_groups import PanelGroups, columns_of, flipped
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
-from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value, VectorType
+from stablehlo_py.codegen.builder import I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.dialect.symint import IntLike
 
-SIGNS = -0x7F7F7F80  # the highest bit of each byte
 READ = 16  # rows of B that are read at once: what fetches ahead for the L2 cache follows no more
 
 
@@ -144,12 +144,27 @@ class TilePacking:
         """So many groups of one step of `valid` rows or columns, of which step `depth` elements are there."""
         f = self.f
         # Whole rows of B at once: those of a large B share few places in the L1 cache.
-        width = PANEL if self.side == "b" and self.across == 1 and self.along != 1 else SIDE
+        along_rows = self.side == "b" and self.across == 1 and self.along != 1
+        called = self._call(start, end, valid, min(groups, depth // self.unit.group)) if along_rows else 0
+        width = PANEL if along_rows else SIDE
         for first in range(0, valid, width):
             at = f.gep(start, first * self.across, self.unit.scalar)
-            for row, values in enumerate(self._rows(at, depth, min(width, valid - first), groups)):
+            for row, values in enumerate(
+                self._rows(at, depth, min(width, valid - first), range(called, groups)), called
+            ):
                 for half, value in enumerate(values, first // SIDE):
                     f.store(self._flipped(value), end, half * TILE + row * self.row_step)
+
+    def _call(self, start: Value, end: Value, valid: int, groups: int) -> int:
+        """Make the first groups of a panel, which are whole, by a function that products share, where there is one; how
+        many it makes."""
+        shared, product, unit = self.product.shared_packing, self.product, self.unit
+        if shared is None or not groups:
+            return 0
+        function = PanelGroups(unit.group, valid, product.flips)
+        shared.add(function)
+        function.call(self.f, start, self.along, end, groups)
+        return groups
 
     def _flipped(self, numbers: Value) -> Value:
         """Bytes as the instruction wants them."""
@@ -173,9 +188,9 @@ class TilePacking:
 
         f.loop(0, first.size, 1, turn)
 
-    def _rows(self, at: Value, depth: int, valid: int, groups: int) -> Sequence[Sequence[Value]]:
+    def _rows(self, at: Value, depth: int, valid: int, groups: range) -> Sequence[Sequence[Value]]:
         """The 16 rows of neighbouring tiles, as the instruction wants them: of A along the contracted axis, of B across
-        it; of B so many `groups`. Rows or columns, of which `valid` are there, are `across` apart; `depth` elements of
+        it; of B these `groups`. Rows or columns, of which `valid` are there, are `across` apart; `depth` elements of
         the contracted axis are there."""
         f, side = self.f, self.side
         lanes = SIDE * self.unit.group
@@ -184,21 +199,19 @@ class TilePacking:
             rows = [self._load(at, min(row, valid - 1) * self.across, lanes, mask) for row in range(SIDE)]
             rows = [f.bitcast(row, VectorType(SIDE, I32)) for row in rows]
             return [[row] for row in (rows if side == "a" else transposed(f, rows))]
-        columns = [self._group(at, group, depth, valid) for group in range(groups)]
+        columns = [self._group(at, group, depth, valid) for group in groups]
         return columns if side == "b" else [[row] for row in transposed(f, [column for (column,) in columns])]
 
     def _group(self, at: Value, group: int, depth: int, valid: int) -> list[Value]:
         """One group of every row or column, of 16 at a time."""
-        f, unit = self.f, self.unit
-        numbers = range(group * unit.group, (group + 1) * unit.group)
-        if unit.group == 4:
-            halves = range(0, valid, SIDE)
-            return [
-                _quads(f, [self._lanes(at, first, number, depth, min(SIDE, valid - first)) for number in numbers])
-                for first in halves
-            ]
-        a, b = (self._lanes(at, 0, number, depth, valid) for number in numbers)
-        return [_interleaved(f, a, b, first, SIDE) for first in range(0, a.type.lanes, SIDE)]
+        each = self.unit.group
+        if group * each >= depth:
+            return [self.f.const(0, VectorType(SIDE, I32))] * -(-valid // SIDE)
+
+        def lanes_of(row: int, first: int) -> Value:
+            return self._lanes(at, first, group * each + row, depth, min(SIDE, valid - first) if each == 4 else valid)
+
+        return columns_of(self.f, each, valid, lanes_of)
 
     def _lanes(self, at: Value, first: int, number: int, depth: int, valid: int) -> Value:
         """Element `number` of the contracted axis, of `valid` rows or columns from `first` on."""
@@ -218,26 +231,3 @@ class TilePacking:
         if mask is None:
             return f.load(type_, at, offset)
         return f.masked_load(type_, at, offset, mask, f.const(0, type_))
-
-
-def flipped(f: Function, numbers: Value) -> Value:
-    """Signed bytes and 128, or unsigned ones less 128."""
-    return f.binary("xor", numbers, f.const(SIGNS, numbers.type))
-
-
-def _interleaved(f: Function, a: Value, b: Value, first: int, count: int) -> Value:
-    """So many lanes of two vectors of 16 bits in turn, each pair as one number."""
-    lanes = a.type.lanes
-    both = f.shuffle(a, b, [lane // 2 + first + lanes * (lane % 2) for lane in range(2 * count)])
-    return f.bitcast(both, VectorType(count, I32))
-
-
-def _quads(f: Function, rows: Sequence[Value]) -> Value:
-    """The lanes of four vectors of 16 bytes in turn, each four as one number: 4 x 4 numbers are transposed, then 4 x 4
-    bytes in each quarter. To interleave pairs, then pairs of pairs, takes three times as many shuffles."""
-    low, high = (f.shuffle(a, b, list(range(2 * SIDE))) for a, b in (rows[:2], rows[2:]))
-    numbers = f.bitcast(f.shuffle(low, high, list(range(4 * SIDE))), VectorType(SIDE, I32))
-    turned = f.shuffle(numbers, numbers, [4 * (lane % 4) + lane // 4 for lane in range(SIDE)])
-    bytes_ = f.bitcast(turned, VectorType(4 * SIDE, I8))
-    bytes_ = f.shuffle(bytes_, bytes_, [lane // 16 * 16 + 4 * (lane % 4) + lane % 16 // 4 for lane in range(4 * SIDE)])
-    return f.bitcast(bytes_, VectorType(SIDE, I32))

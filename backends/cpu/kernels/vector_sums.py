@@ -23,7 +23,9 @@ SHIFT = 7  # 128 times the sum of a row
 
 def emit_vector_product(f: Function, product: VectorProduct, shared: set[SharedFunction] | None) -> None:
     """The body of the compute phase. `shared` gets the functions that it calls; None: it calls none."""
-    product.shared = shared if SHORT <= product.steps <= MOST_LISTED else None
+    # Sums that pass through memory anyway lose nothing by a call.
+    least = SHORT if product.epilogue.inline and not product.fold else 1
+    product.shared = shared if least <= product.steps <= MOST_LISTED else None
     if product.shared is not None:
         product.table = _table(f, product)
     emit_panels(f, product, _Panel)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE
-from stablehlo_py.backends.cpu.kernels.tile_packing import flipped
+from stablehlo_py.backends.cpu.kernels.panel_groups import flipped
 from stablehlo_py.backends.cpu.kernels.vector_unit import VectorUnit
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE

@@ -1,0 +1,71 @@
+"""Groups of B's panels: one function of a program makes them, whatever sizes and strides are, with the bits of kernels
+that do it themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from emulated_tiles import EMULATED, EMULATED_DOTS, emulate
+from one_kernel import build_fusion, compile_kernel
+
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect import build
+from stablehlo_py.mlir import ir
+
+RNG = np.random.default_rng(6)
+ELEMENTS = {"bf16": ml_dtypes.bfloat16, "i8": np.int8, "ui8": np.uint8}
+TARGETS = {"tiles": EMULATED, "dots": EMULATED_DOTS}
+
+
+def product_of(m: int, n: int, k: int, element: str, after: str | None = None) -> str:
+    def body(x: ir.Value, y: ir.Value) -> ir.Value:
+        sums = ir.F32Type.get() if element == "bf16" else ir.IntegerType.get_signless(32)
+        sums = ir.IntegerType.get_unsigned(32) if element == "ui8" else sums
+        axes = {"lhs_batch": [], "rhs_batch": [], "lhs_contract": [1], "rhs_contract": [0]}
+        result = build.value("dot", build.tensor((m, n), sums), x, y, **axes)
+        return build.like(after, result) if after else result
+
+    return build_fusion("dot", [f"tensor<{m}x{k}x{element}>", f"tensor<{k}x{n}x{element}>"], body)
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("sizes", [(80, 64, 256), (300, 75, 130), (20, 96, 517)], ids=str)
+def test_bits(sizes: tuple[int, int, int], element: str, target: CpuTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed before and on the way, whole panels and parts, whole steps and parts."""
+    emulate(monkeypatch)
+    m, n, k = sizes
+    arrays = [(3 * RNG.standard_normal(shape)).astype(np.int8).astype(ELEMENTS[element]) for shape in ((m, k), (k, n))]
+    text = product_of(m, n, k, element)
+    own, calls = (compile_kernel(text, replace(target, shares_functions=shares)) for shares in (False, True))
+    assert not own.kernel.common
+    assert any(symbol.startswith("shlo_groups_") for symbol in calls.kernel.common)
+    assert own.run(arrays, 1)[0].tobytes() == calls.run(arrays, 1)[0].tobytes()
+
+
+def test_products_share_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several sizes."""
+    emulate(monkeypatch)
+    kernels = [
+        compile_kernel(product_of(m, n, k, "i8"), EMULATED_DOTS).kernel
+        for m, n, k in ((80, 64, 256), (100, 128, 512), (640, 96, 384))
+    ]
+    groups = [
+        {symbol: text for symbol, text in kernel.common.items() if symbol.startswith("shlo_groups_")}
+        for kernel in kernels
+    ]
+    assert groups[0] and all(each == groups[0] for each in groups)
+
+
+@pytest.mark.parametrize(("after", "calls"), [("tanh", True), ("negate", False)])
+def test_short_sums_are_called_where_they_pass_through_memory(
+    after: str, calls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An epilogue that is not repeated for each vector reads them from there."""
+    emulate(monkeypatch)
+    text = product_of(80, 64, 32, "bf16", after)
+    kernel = compile_kernel(text, EMULATED_DOTS).kernel
+    assert any(symbol.startswith("shlo_dots_") for symbol in kernel.common) == calls
