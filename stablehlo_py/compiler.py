@@ -63,6 +63,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
             "licm",
             "batch-products",
             "sink-products",
+            "recompute-stacks",
             f"block-factorizations{{target={target}{libraries}}}",
             LOCAL_RULES,
             "canonicalize-convolution",
