@@ -193,6 +193,11 @@ class LaneSums(_FewRows):
         self.block = self.width
         # Fewer than four independent sums would wait for each other: k is cut into that many strands.
         self.strands = max(1, 4 // (self.rows * self.columns))
+        self.chunk: IntLike = contraction.depth
+        size = self.rows * arithmetic.accumulator.bits // 8
+        many = swapped and self.strands == 1 and self.rows >= 2 * self.columns  # most loads are of A
+        if many and contraction.depth * size >= target.l1:
+            self.chunk = max(1, target.l1 // (2 * size * self.lanes)) * self.lanes
 
     def _block(self, f: Function, a: Value, b: Value, place: list[Affine], block: Index) -> None:
         m, n, width = self.contraction.m, self.contraction.n, self.width
@@ -210,17 +215,17 @@ class LaneSums(_FewRows):
             a_at = f.gep(a, row * m.a, self.contraction.a.element.storage)
             kept_at = row * width if self.swapped else 0
 
-            def group(j: Index, a_at: Value = a_at, height: int = height, kept_at: int = kept_at) -> None:
-                # Columns past the end repeat the last one.
-                at = [
-                    f.gep(
-                        b,
-                        f.imul(f.imin(f.iadd(start, f.iadd(j, c)), n.size - 1), n.b),
-                        self.contraction.b.element.storage,
-                    )
-                    for c in range(self.columns)
-                ]
-                for r, value in enumerate(self._sums(f, a_at, at, height)):
+            def columns(j: Index) -> list[Value]:  # those past the end repeat the last one
+                numbers = [f.imin(f.iadd(start, f.iadd(j, c)), n.size - 1) for c in range(self.columns)]
+                return [f.gep(b, f.imul(number, n.b), self.contraction.b.element.storage) for number in numbers]
+
+            begun = self._begun(f, a_at, columns, height)
+
+            def group(
+                j: Index, a_at: Value = a_at, height: int = height, kept_at: int = kept_at, begun: Value | None = begun
+            ) -> None:
+                sums = self._kept(f, begun, j, height) if begun else None
+                for r, value in enumerate(self._sums(f, a_at, columns(j), height, sums)):
                     f.store(value, buffer, f.iadd(j, kept_at + r * width))
 
             f.loop(0, width, self.columns, group)
@@ -246,41 +251,89 @@ class LaneSums(_FewRows):
 
         f.loop(0, count, 1, column)
 
-    def _sums(self, f: Function, a: Value, columns: list[Value], height: int) -> list[Value]:
-        """For every row, the sums of all columns as one vector of `self.columns` lanes."""
-        lanes, depth, m = self.lanes, self.contraction.depth, self.contraction.m
-        operand_a, operand_b = self.contraction.a, self.contraction.b
+    def _begun(self, f: Function, a: Value, columns: Callable[[Index], list[Value]], height: int) -> Value | None:
+        """Where the sums of a block's columns are that chunks of k have been added to; None: k is one chunk."""
+        chunk, depth = self.chunk, self._whole
+        if chunk >= depth:
+            return None
+        place = height * self.columns * self.lanes
+        sums = f.alloca(self.width // self.columns * place, self.arithmetic.accumulator)
+        zero = f.const(0, self.vector)
+        f.loop(0, self.width // self.columns * place, self.lanes, lambda at: f.store(zero, sums, at))
 
-        def add_step(k: Index, sums: Sequence[Value], mask: Value | None = None) -> list[Value]:
-            at = f.gep(a, k, operand_a.element.storage)
-            rows = [self.arithmetic.load(f, operand_a, at, r * m.a, lanes, mask) for r in range(height)]
-            result = list(sums)
-            for c, column in enumerate(columns):
-                value = self.arithmetic.load(f, operand_b, f.gep(column, k, operand_b.element.storage), 0, lanes, mask)
-                for r, row in enumerate(rows):
-                    result[r * len(columns) + c] = self.arithmetic.multiply_add(
-                        f, row, value, result[r * len(columns) + c]
-                    )
-            return result
+        def add_chunk(low: Index) -> None:
+            high = f.imin(f.iadd(low, chunk), depth)
 
-        count, strands = height * len(columns), self.strands
-        step = lanes * strands
+            def group(j: Index) -> None:
+                added = self._added(f, a, columns(j), height, self._kept(f, sums, j, height), low, high)
+                for number, value in enumerate(added):
+                    f.store(value, sums, f.iadd(f.imul(j, height * self.lanes), number * self.lanes))
+
+            f.loop(0, self.width, self.columns, group)
+
+        f.loop(0, depth, chunk, add_chunk)
+        return sums
+
+    def _kept(self, f: Function, sums: Value, j: Index, height: int) -> list[Value]:
+        """The sums in memory of the columns from `j` on."""
+        at = f.imul(j, height * self.lanes)
+        return [f.load(self.vector, sums, f.iadd(at, n * self.lanes)) for n in range(height * self.columns)]
+
+    @property
+    def _whole(self) -> IntLike:
+        """How much of k whole steps take."""
+        step = self.lanes * self.strands
+        return self.contraction.depth // step * step
+
+    def _add_step(
+        self, f: Function, a: Value, columns: list[Value], k: Index, sums: Sequence[Value], mask: Value | None = None
+    ) -> list[Value]:
+        """The sums with the products of a vector from `k` on."""
+        operand_a, operand_b, lanes = self.contraction.a, self.contraction.b, self.lanes
+        height = len(sums) // len(columns)
+        at = f.gep(a, k, operand_a.element.storage)
+        rows = [self.arithmetic.load(f, operand_a, at, r * self.contraction.m.a, lanes, mask) for r in range(height)]
+        result = list(sums)
+        for c, column in enumerate(columns):
+            value = self.arithmetic.load(f, operand_b, f.gep(column, k, operand_b.element.storage), 0, lanes, mask)
+            for r, row in enumerate(rows):
+                number = r * len(columns) + c
+                result[number] = self.arithmetic.multiply_add(f, row, value, result[number])
+        return result
+
+    def _added(
+        self, f: Function, a: Value, columns: list[Value], height: int, sums: list[Value], low: Index, high: Index
+    ) -> list[Value]:
+        """The sums, strand by strand, with the products of whole steps from `low` to `high`."""
+        count = height * len(columns)
 
         def body(k: Index, *sums: Value) -> list[Value]:
             result: list[Value] = []
-            for strand in range(strands):
-                result += add_step(f.iadd(k, strand * lanes), sums[strand * count : (strand + 1) * count])
+            for strand in range(self.strands):
+                at = f.iadd(k, strand * self.lanes)
+                result += self._add_step(f, a, columns, at, sums[strand * count : (strand + 1) * count])
             return result
 
-        sums = f.loop(0, depth // step * step, step, body, [f.const(0, self.vector)] * (count * strands))
-        total, done = sums[:count], depth // step * step
+        return f.loop(low, high, self.lanes * self.strands, body, sums)
+
+    def _sums(self, f: Function, a: Value, columns: list[Value], height: int, begun: list[Value] | None) -> list[Value]:
+        """For every row, the sums of all columns as one vector of `self.columns` lanes. `begun`: the sums, if chunks of
+        k have been added."""
+        lanes, depth, done = self.lanes, self.contraction.depth, self._whole
+        count, strands = height * len(columns), self.strands
+        if begun is None:
+            begun = [f.const(0, self.vector)] * (count * strands)
+            begun = self._added(f, a, columns, height, begun, 0, done)
+        sums = begun
+        total = sums[:count]
         for strand in range(1, strands):
             total = [
                 self.arithmetic.add(f, x, y)
                 for x, y in zip(total, sums[strand * count : (strand + 1) * count], strict=True)
             ]
         for k in range(done, depth, lanes):
-            total = add_step(k, total, f.tail_mask(depth - k, lanes) if k + lanes > depth else None)
+            mask = f.tail_mask(depth - k, lanes) if k + lanes > depth else None
+            total = self._add_step(f, a, columns, k, total, mask)
         width = len(columns)
         return [self._sum_lanes(f, total[r * width : (r + 1) * width]) for r in range(height)]
 

@@ -142,10 +142,10 @@ def test_narrow_floats_accumulate_in_f32(dtype: object, m: int, target: CpuTarge
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i4", "u8", "?"])
-@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("columns", [2, 3, 4, 8])
 def test_few_columns_of_long_sums(columns: int, dtype: str, target: CpuTarget) -> None:
-    """Vectors run along the sums; a batch that shares B, a rest of the vectors, and an epilogue with a column's
-    number."""
+    """Vectors run along the sums, in chunks where the nearest cache does not hold all columns; a batch that shares B, a
+    rest of the vectors, and an epilogue with a column's number."""
     a, b, bias = random(3, 70, 1030, dtype=dtype), random(1030, columns, dtype=dtype), random(columns, dtype=dtype)
     with np.errstate(over="ignore"):
         expected = np.matmul(a, b, dtype=np.float32).astype(dtype) if dtype == "f2" else a @ b
