@@ -107,6 +107,7 @@ ZEN4 = replace(
     name="znver4",
     features=f"{AVX512_BF16.features},+avx512vbmi,+avx512vbmi2,+avx512bitalg,+avx512vpopcntdq,+avx512ifma,+gfni,+sse4a,"
     "+prfchw,+prefer-no-gather,+prefer-no-scatter",
+    gathers=False,
 )
 AMX_BF16, AMX_INT8 = "amx-bf16", "amx-int8"
 # Products of bf16 that tiles are too large for are those of f32 there: as many a cycle as by vdpbf16ps.

@@ -353,6 +353,7 @@ class _Nothing:
     inputs: Sequence[ir.Value] = ()
     vector_bits = 64
     masked_bits = 32
+    gathers = True
 
 
 def sizes_of(value: ir.Value | ir.Type) -> tuple[int, ...]:

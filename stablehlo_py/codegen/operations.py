@@ -336,6 +336,13 @@ class Operations(Assembly):
         mask = mask or self.const(True, VectorType(type_.lanes, I1))
         return self._value(self.emit.gather(type_, base, offsets, mask, other or self.poison(type_)), type_)
 
+    def joined(self, numbers: Sequence[Value]) -> Value:
+        """A vector of scalars."""
+        result = self.poison(vector(len(numbers), numbers[0].type.element))
+        for lane, number in enumerate(numbers):
+            result = self.insert(result, number, lane)
+        return result
+
     def tail_mask(self, remaining: Index, lanes: int) -> Value:
         """Mask whose first `remaining` lanes are set (remaining may exceed lanes)."""
         if isinstance(remaining, int):

@@ -122,6 +122,7 @@ class TargetDescription:
         rounds: whether one instruction rounds f32 and f64 to whole numbers.
         converts_f16: whether one instruction makes f32 of f16, and one the reverse.
         divides_integers: whether one instruction divides a vector of integers.
+        gathers: whether one instruction loads lanes that lie anywhere, in less time than loads of one after the other.
     """
 
     name: str
@@ -135,6 +136,7 @@ class TargetDescription:
     rounds: bool = True
     converts_f16: bool = True
     divides_integers: bool = False
+    gathers: bool = True
 
     def lanes(self, bits: int) -> int:
         """Lanes of a full vector of elements with this many bits."""

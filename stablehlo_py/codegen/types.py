@@ -375,6 +375,17 @@ def load_apart(f: Function, of: Element, base: Value, offset: Index, lanes: int,
     return decoded(f, of, result)
 
 
+def load_steps(f: Function, of: Element, base: Value, offset: Index, lanes: int, stride: Index) -> Lanes:
+    """Lane i from base + offset + i * stride elements (complex ones: offset counts parts), lane by lane."""
+    apart = 2 if of.is_complex else 1
+
+    def part(number: int) -> Value:
+        places = [f.iadd(offset, f.iadd(f.imul(stride, lane * apart), number)) for lane in range(lanes)]
+        return f.joined([f.load(of.storage, base, place) for place in places])
+
+    return (part(0), part(1)) if of.is_complex else decoded(f, of, part(0))
+
+
 def alternating(f: Function, values: Sequence[Lanes], places: range) -> Lanes:
     """A vector of these places of real vectors that alternate: the first lanes of all, then the second ones ..."""
     if len(places) == 1:

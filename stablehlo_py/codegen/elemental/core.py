@@ -51,6 +51,7 @@ from stablehlo_py.codegen.types import (
     level_of,
     load,
     load_apart,
+    load_steps,
     splat,
     store,
 )
@@ -86,6 +87,9 @@ class TargetLike(Protocol):
     @property
     def masked_bits(self) -> int: ...
 
+    @property
+    def gathers(self) -> bool: ...
+
 
 class Elemental:
     """Evaluates values of a fusion into a function under construction.
@@ -93,7 +97,7 @@ class Elemental:
     Args:
         f: the function that code is emitted into.
         fusion: its `inputs` are read through the parameters in0, in1 ...
-        target: the CPU; its masks decide how predicated loads are done.
+        target: the CPU; its masks and gathers decide how loads are done.
         lanes: lanes of a vector evaluation; 1 for scalar code.
     """
 
@@ -222,6 +226,9 @@ class Elemental:
             if offset.vector is None and self._is_near(of, offset):
                 pointer, rest = address(f, base, replace(offset, lane=0), of.storage, 1)
                 return load_apart(f, of, pointer, rest, self.lanes, int(offset.lane))
+            if offset.vector is None and self.predicate is None and not self.target.gathers:
+                pointer, rest = address(f, base, replace(offset, lane=0), of.storage, 2 if of.is_complex else 1)
+                return load_steps(f, of, pointer, rest, self.lanes, offset.lane)
             offsets = vector_of(f, offset, self.lanes)
             if self.predicate is not None:
                 offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))

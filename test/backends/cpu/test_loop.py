@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +16,8 @@ from stablehlo_py.dialect import build
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
-TARGETS = here(AVX2, AVX512)
+WITHOUT_GATHERS = replace(AVX512, gathers=False)
+TARGETS = here(AVX2, AVX512, WITHOUT_GATHERS)
 ELEMENTS = {
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",
@@ -400,6 +402,25 @@ def test_short_windows_are_read_from_their_first_element_on(width: int, target) 
     assert "gather" not in few
     assert few.count("load") == (2 if width in (2, 8) else 3)
     assert "gather" in many or 2 * width >= target.lanes(32)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.int8])
+def test_numbers_of_a_table_by_bytes(dtype: type, target) -> None:
+    """A byte is always a place of 256: each is loaded as an address where loads of single lanes are faster."""
+    indices = np.random.default_rng(1).integers(0, 256, 333).astype(np.uint8)
+    attributes = gather_attributes([], [0], [], [], [0], 1, [1])
+
+    def body(x: ir.Value, i: ir.Value) -> ir.Value:
+        places = build.value("convert", tensor((333,), "i32"), i)
+        taken = build.value(
+            "gather", tensor((333,), ELEMENTS[np.dtype(dtype)]), x, build.reshape(places, (333, 1)), **attributes
+        )
+        return build.like("negate", taken)
+
+    table = (8 * normal(256)).astype(dtype)
+    check(body, lambda x, i: -x[i], [table, indices], target)
+    code = compile_kernel(build_fusion("loop", [type_of(table), type_of(indices)], body), target).kernel.functions
+    assert ("gather" in "".join(code.values())) == target.gathers
 
 
 def test_gather_along_an_axis(target) -> None:
