@@ -48,7 +48,7 @@ class Trips:
 
     def is_index(self, value: ir.Value) -> bool:
         """True where a value is each of 0 .. trips - 1 in one trip."""
-        return self._affine(value) in ((0, 1), (self.trips - 1, -1))
+        return self.affine(value) in ((0, 1), (self.trips - 1, -1))
 
     def counter(self) -> ir.Value | None:
         """A carry that is an index."""
@@ -59,7 +59,10 @@ class Trips:
         owner = value.owner
         return (owner if isinstance(owner, ir.Block) else owner.operation.block) == self.loop.after
 
-    def _affine(self, value: ir.Value, depth: int = 6) -> Affine | None:
+    def affine(self, value: ir.Value, depth: int = 6) -> Affine | None:
+        """A number that grows evenly from trip to trip; None for other values."""
+        if not is_tensor(value) or shape(value):
+            return None
         if (number := integer_splat(value)) is not None:
             return number, 0
         if isinstance(value, ir.BlockArgument):
@@ -67,7 +70,7 @@ class Trips:
         op = value.owner.operation
         if not depth or op.name not in ("hlo.add", "hlo.subtract"):
             return None
-        left, right = (self._affine(operand, depth - 1) for operand in op.operands)
+        left, right = (self.affine(operand, depth - 1) for operand in op.operands)
         if left is None or right is None:
             return None
         sign = 1 if op.name == "hlo.add" else -1

@@ -155,3 +155,10 @@ def only_user(value: ir.Value) -> ir.Operation | None:
     """The op that uses a value, if it is used exactly once."""
     uses = list(value.uses)
     return uses[0].owner.operation if len(uses) == 1 else None
+
+
+def without_reshapes(value: ir.Value) -> ir.Value:
+    """What reshapes make a value of."""
+    while (op := defining(value, "hlo.reshape")) is not None:
+        value = op.operands[0]
+    return value

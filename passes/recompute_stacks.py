@@ -25,9 +25,8 @@ from stablehlo_py.dialect.trips import trip_count
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._loops import Affine, Loop, Trips, change_loops, rebuilt
-from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, integer_splat
+from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, integer_splat, without_reshapes
 from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.rewrite import defining
 
 _MOVES = frozenset((Work.INDICES, Work.MOVES))
 
@@ -129,7 +128,7 @@ class _Plan(Trips):
                 self.index, self.place = index, self.affine(index)
             if not self._is_place(index):
                 continue
-            value = source_of(update.operands[1])
+            value = without_reshapes(update.operands[1])
             self.stacked[number] = value
             self.kept.setdefault(value, number)
             readers = _Reader.all_of(result, self.trips)
@@ -188,7 +187,7 @@ class _Plan(Trips):
 
     def is_free(self, value: ir.Value) -> bool:
         """True for what the reading loop has at hand: values from outside, stacked ones, the number of the place."""
-        if value not in self.inside or source_of(value) in self.kept or value in self.added:
+        if value not in self.inside or without_reshapes(value) in self.kept or value in self.added:
             return True
         if self._is_place(value):
             self.numbers.add(value)
@@ -221,17 +220,6 @@ class _Plan(Trips):
     def _is_place(self, value: ir.Value) -> bool:
         return self.index is not None and value.type == self.index.type and self.affine(value) == self.place
 
-    def affine(self, value: ir.Value) -> Affine | None:
-        """See `Trips`."""
-        return self._affine(value) if is_tensor(value) and not shape(value) else None
-
-
-def source_of(value: ir.Value) -> ir.Value:
-    """What reshapes make a value of."""
-    while (op := defining(value, "hlo.reshape")) is not None:
-        value = op.operands[0]
-    return value
-
 
 def again_from(op: ir.Operation) -> list[ir.Value]:
     """The operands that an op has again; a slice is of the place that is read."""
@@ -258,7 +246,7 @@ class _Again:
     def _new(self, value: ir.Value) -> ir.Value:
         if value in self.plan.numbers:
             return self.index
-        source = source_of(value)
+        source = without_reshapes(value)
         if source in self.stacks:
             return build.reshape(self._place(self.stacks[source]), shape(value))
         op = value.owner.operation

@@ -292,7 +292,7 @@ def _through(value: ir.Value, names: tuple[str, ...]) -> tuple[ir.Value, list[ir
 
 
 def _is_static(op: ir.Operation) -> bool:
-    return all(is_known(size) for value in (*op.operands, op.result) for size in shape(value))
+    return all(is_known(size) for value in (*op.operands, *op.results) if is_tensor(value) for size in shape(value))
 
 
 def _rebuild(stacks: _Stacks, after: dict[int, Callable[[ir.Value], ir.Value]]) -> None:

@@ -64,6 +64,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
             "batch-products",
             "sink-products",
             "recompute-stacks",
+            "skew-loops",
             f"block-factorizations{{target={target}{libraries}}}",
             LOCAL_RULES,
             "canonicalize-convolution",
