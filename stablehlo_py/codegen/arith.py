@@ -16,6 +16,7 @@ from typing import Protocol
 
 from stablehlo_py.codegen import complex as complex_math
 from stablehlo_py.codegen import math as real_math
+from stablehlo_py.codegen import quotients
 from stablehlo_py.codegen.builder import F32, F64, I1, I32, Function, ScalarType, Value, vector
 from stablehlo_py.codegen.conversions import bitcast, convert, reduce_precision
 from stablehlo_py.codegen.math import narrow as narrow_math
@@ -74,7 +75,9 @@ def _divide(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     if isinstance(a, tuple):
         return complex_math.FUNCTIONS["divide"](f, a, b)
     if a.type.is_float:
-        return f.fdiv(a, b) if is_division else real_math.remainder(f, a, b)
+        if not is_division:
+            return real_math.remainder(f, a, b)
+        return quotients.by_constant(f, op, a) or f.fdiv(a, b)
     unsigned = _operand_element(op).unsigned
     by_zero = f.cmp("eq", b, _zero(f, b))
     undefined = by_zero
