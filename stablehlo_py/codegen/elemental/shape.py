@@ -168,12 +168,16 @@ def _where_inside(
     otherwise: Callable[[], Lanes],
 ) -> Lanes:
     """A value at (size, index, condition or None) of every digit; `otherwise` where an index is not in [0, size), or a
-    condition does not hold."""
+    condition does not hold. Where all lanes have one condition it is a branch: nothing is read in vain."""
     at: list[tuple[IntLike, Affine]] = []
     condition: Value | None = None
     predicate: Value | None = None
+    branch: Value | None = None
     for size, index, first in places:
-        condition, predicate = both(e.f, condition, first), both(e.f, predicate, first)
+        if first is not None and first.type.lanes < e.lanes and not isinstance(e.f, DryRun):
+            branch = both(e.f, branch, first)
+        else:
+            condition, predicate = both(e.f, condition, first), both(e.f, predicate, first)
         safe, holds, needs = e.clamped(index, size)
         at.append((size, safe))
         if not isinstance(holds, bool):
@@ -185,7 +189,15 @@ def _where_inside(
         with e.predicated(predicate):
             return e.value(value, digits(at))
 
-    return e.choose(True if condition is None else condition, inside, otherwise)
+    def chosen() -> Lanes:
+        return e.choose(True if condition is None else condition, inside, otherwise)
+
+    if branch is None:
+        return chosen()
+    results = e.f.if_(
+        branch, lambda: parts(splat(e.f, chosen(), e.lanes)), lambda: parts(splat(e.f, otherwise(), e.lanes))
+    )
+    return (results[0], results[1]) if len(results) > 1 else results[0]
 
 
 @RULES.rule("dynamic_update_slice")

@@ -404,6 +404,27 @@ def test_short_windows_are_read_from_their_first_element_on(width: int, target) 
     assert "gather" in many or 2 * width >= target.lanes(32)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_rows_of_padding_read_nothing(dtype: type, target) -> None:
+    """Rows between rows: all lanes of a vector are padding, or none is."""
+    x = normal(5, 40).astype(dtype)
+
+    def body(x: ir.Value) -> ir.Value:
+        zero = build.constant(dtype(0), x.type.element_type)
+        edges = {"low": [0, 0], "high": [0, 0], "interior": [2, 0]}
+        return build.value("pad", tensor((13, 40), ELEMENTS[x_type]), x, zero, **edges)
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        result = np.zeros((13, 40), dtype)
+        result[::3] = x
+        return result
+
+    x_type = np.dtype(dtype)
+    check(body, expected, [x], target)
+    code = "".join(compile_kernel(build_fusion("loop", [type_of(x)], body), target).kernel.functions.values())
+    assert "masked.load" not in code
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.int8])
 def test_numbers_of_a_table_by_bytes(dtype: type, target) -> None:
     """A byte is always a place of 256: each is loaded as an address where loads of single lanes are faster."""
