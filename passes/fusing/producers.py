@@ -12,7 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.dialect.symint import IntLike, maximum, size_hint
+from stablehlo_py.dialect.symint import IntLike, always_at_most, maximum, size_hint
+from stablehlo_py.dialect.types import i64s, symints
 from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.fusing.clusters import (
     VIEW,
@@ -40,6 +41,13 @@ class ProducerPlan:
     index_map: IndexMap
     turn_into: str = ""
     split: Split | None = None
+
+
+def _reads_places_in_order(gather: Node) -> bool:
+    """Does the n-th element of a gather lie where the n-th of its start indices says? So it is where elements are read
+    one by one, and each place is one number: batch dimensions are in the order of the indices' own."""
+    sizes = symints(gather.op, "slice_sizes")
+    return len(i64s(gather.op, "start_index_map")) == 1 and all(always_at_most(size, 1) for size in sizes)
 
 
 class ProducerFusion:
@@ -271,6 +279,8 @@ class ProducerFusion:
                 return None
             each = node.elements * -(-trip_count // maximum(1, user.elements))
             return min(trip_count, each, key=size_hint), elsewhere
+        if user.name == "gather" and node.results[0] != user.operands[0] and _reads_places_in_order(user):
+            return trip_count, index_map
         if user.name == "gather" and node.results[0] == user.operands[0] and not node.free and node.name != "convert":
             # A few rows of a table that is computed: only those rows are.
             read = size_hint(trip_count) * self.costs.gather_saves

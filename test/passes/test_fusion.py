@@ -258,6 +258,28 @@ def test_few_rows_of_a_computed_table_are_computed_alone(
     assert kinds(fused(text.module(gathered))) == expected
 
 
+@pytest.mark.parametrize(("window", "expected"), [(1, ["loop"]), (2, ["loop", "loop"])])
+def test_places_that_a_gather_reads_in_order_are_computed_by_it(
+    mlir_context: ir.Context, window: int, expected: list[str]
+) -> None:
+    """Each element has a place, which is compared besides: both need it at the same index. Windows read it again."""
+    shape = f"600x{window}"
+    text = Text(x="1000xf32", i="600xi32", low=f"{shape}xi32")
+    places = text.like("abs", "i")
+    gathered = text.op(
+        "gather",
+        f"{shape}xf32",
+        "x",
+        text.op("reshape", "600x1xi32", places),
+        attributes="offset_dims = array<i64: 1>, collapsed_slice_dims = array<i64>, "
+        "operand_batching_dims = array<i64>, start_indices_batching_dims = array<i64>, "
+        f"start_index_map = array<i64: 0>, index_vector_dim = 1 : i64, slice_sizes = array<i64: {window}>",
+    )
+    wide = text.op("broadcast", f"{shape}xi32", places, attributes="dimensions = array<i64: 0>")
+    number = text.op("convert", f"{shape}xf32", text.like("add", wide, "low"))
+    assert kinds(fused(text.module(text.like("add", gathered, number)))) == expected
+
+
 def test_an_expensive_value_with_two_readers_becomes_a_second_output(mlir_context: ir.Context) -> None:
     text = Text(x="64x128xf32")
     wave = text.like("sine", "x")
