@@ -86,7 +86,7 @@ class AttentionLimits:
     Attributes:
         queries, keys: how many there are at least, queries along their longest dimension.
         columns: of the result, at most.
-        bits: of an element of every operand, at least.
+        bits: of an element of every operand, at least; sums_bits: of all sums over scores that are one fusion.
         flat: whether keys have to be one dimension.
         whole: whether all sums over scores, those over queries and over keys, and the reductions that they need, are
             one fusion; they are left as products where that cannot be.
@@ -97,6 +97,7 @@ class AttentionLimits:
     keys: int = 1
     columns: int | None = None
     bits: int = 0
+    sums_bits: int = 0
     flat: bool = False
     whole: bool = False
     scores: int = 0

@@ -150,9 +150,9 @@ class AttentionProgram:
         factor = exp(f, f.fsub(self.reference(before), self.reference(after)))
         return f.select(self.is_finite(before), factor, f.const(1.0, factor.type))
 
-    def weight_at(self, at: Places, score: Value, reference: Value) -> tuple[Value, Value]:
+    def weight_at(self, at: Places, score: Value, reference: Value, *, rounds: bool = True) -> tuple[Value, Value]:
         """What a score adds to the sum, and with which weight its value counts, before divisions by what is the same
-        for the whole row."""
+        for the whole row. `rounds`: to the element type of weights; else that may be left to the caller."""
         e, f, found = self.e, self.f, self.found
         difference = e.elementwise(self.op(found.shifted), [score, reference])
         exponential = self.exponential(difference)
@@ -167,13 +167,23 @@ class AttentionProgram:
                 results.append(exponential)
                 continue
             place = self._place(found.axes[self.graph.nodes[node].producers[position]], at)
-            results.append(e.value(self.op(node).operands[position], place))
+            operand = self.op(node).operands[position]
+            if not rounds and node == found.second:
+                operand = self._unrounded(operand)
+            results.append(e.value(operand, place))
         for value in (*bound, self.value_of(found.exponential)):
             e.bind(value, None)
         added, weight = results
-        weight = convert(f, element(self.weights), element(self.value_of(found.second)), weight)
+        if rounds:
+            weight = convert(f, element(self.weights), element(self.value_of(found.second)), weight)
         assert isinstance(added, Value) and isinstance(weight, Value)
         return added, weight
+
+    def _unrounded(self, weight: ir.Value) -> ir.Value:
+        """What is rounded to bf16 to be the weight, if it was f32."""
+        op = weight.owner
+        is_rounding = op.name == "hlo.convert" and element(op.operands[0]).name == "f32"
+        return op.operands[0] if is_rounding and element(weight).name == "bf16" else weight
 
     def exponential(self, difference: Lanes) -> Lanes:
         """Of a score below the largest one."""

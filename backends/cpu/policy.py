@@ -61,9 +61,11 @@ FUSION = FusionPolicy(
         "select_and_scatter": lambda operands: 2,
     },
     # A tile is a few cache lines of many rows: with more streams than three, one pass over whole rows is faster.
-    # Queries fill vectors, keys tiles of registers. Products of 16 bits are faster on matrix units.
-    # Fewer scores stay in the cache anyway.
-    attention=AttentionLimits(queries=32, keys=32, columns=512, bits=32, flat=True, whole=True, scores=192**2),
+    # Queries fill vectors, keys tiles of registers. Sums over scores have products of f32: those of 16 bits are faster
+    # one by one on matrix units. Fewer scores stay in the cache anyway.
+    attention=AttentionLimits(
+        queries=32, keys=32, columns=512, bits=16, sums_bits=32, flat=True, whole=True, scores=192**2
+    ),
     epilogue=EpilogueLimits(inputs=6, streams=3, long_contraction=512, transposes=True),
     straight_line=StraightLineLimits(elements=REGISTER_ELEMENTS, cost=256),
     # 16 lanes of 32 bits are a vector register of AVX-512.

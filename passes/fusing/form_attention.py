@@ -140,7 +140,7 @@ def _fits(clusters: Clusters, scores: Scores) -> bool:
         and elements >= limits.keys
         and elements * places >= limits.scores
         and (limits.columns is None or max(columns) <= limits.columns)
-        and all(byte_size(element_type(value)) * 8 >= limits.bits for dot in dots for value in dot.op.operands)
+        and all(byte_size(element_type(value)) * 8 >= limits.sums_bits for dot in dots for value in dot.op.operands)
         and not (limits.flat and (len(keys) != 1 or not _is_flat(clusters.graph, scores)))
     )
 

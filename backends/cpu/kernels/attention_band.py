@@ -47,7 +47,7 @@ class Skipping:
             found = [sums[0]]
 
             def one(at: Index, mask: Value | None) -> None:
-                place = f.gep(start, rows.place(f, row, at), of)
+                place = f.gep(start, rows.place(f, row, at), rows.operand.element.storage)
                 found[0] = f.fadd(found[0], f.fmul(rows.arithmetic.load(f, rows.operand, place, 0, lanes, mask), zero))
 
             for at in range(0, rows.width, lanes):

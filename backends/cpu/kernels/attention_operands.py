@@ -108,23 +108,24 @@ class Rows:
             parts.append(offset(f, unravel(f, number, [size for size, _ in digits]), [stride for _, stride in digits]))
         return f.iadd(*parts)
 
-    def packed(self, room: Operand) -> Rows:
-        """The same operand, where `emit_pack` has put it: copies, rows and elements one after the other."""
-        step, outer = self.copies * self.count * self.width, list[tuple[Axes, Digits]]()
+    def packed(self, room: Operand, pitch: int) -> Rows:
+        """The same operand, where `emit_pack` has put it: copies and rows one after the other, these so many elements
+        apart."""
+        step, outer = self.copies * self.count * pitch, list[tuple[Axes, Digits]]()
         for axes, digits in self.outer:
             dense = []
             for size, stride in digits:
                 step //= int(size) if stride else 1
                 dense.append((int(size), step if stride else 0))
             outer.append((axes, tuple(dense)))
-        rows, elements = ((self.count, self.width),), ((self.width, 1),)
+        rows, elements = ((self.count, pitch),), ((pitch, 1),)
         return Rows(room, self.arithmetic, tuple(outer), rows, elements)
 
-    def emit_pack(self, f: Function, row: Index, room: Operand, lanes: int) -> None:
-        """Copy a row, numbered over all copies."""
+    def emit_pack(self, f: Function, row: Index, room: Operand, lanes: int, pitch: int) -> None:
+        """Copy a row, numbered over all copies; behind it are zeros."""
         source = self.copy(f, f.idiv(row, self.count))
         inside = f.irem(row, self.count)
-        target = room.at(f, (row,), (self.width,))
+        target = room.at(f, (row,), (pitch,))
         storage = self.operand.element.storage
 
         def put(at: Index, count: int, mask: Value | None = None) -> None:
@@ -135,17 +136,21 @@ class Rows:
             vectors(f, self.width, lanes, lambda at, mask: put(at, lanes, mask))
         else:
             f.loop(0, self.width, 1, lambda at: put(at, 1))
+        for at in range(self.width, pitch):
+            f.store(f.const(0, self.arithmetic.accumulator), target, at)
 
 
-def packed(builder: KernelBuilder, name: str, rows: Rows, lanes: int) -> Rows:
-    """An operand, copied by a phase of its own."""
-    room = builder.scratch.take(rows.copies * rows.count * rows.width, rows.arithmetic.element)
+def packed(builder: KernelBuilder, name: str, rows: Rows, lanes: int, pitch: int = 0) -> Rows:
+    """An operand, copied by a phase of its own. `pitch`: elements from row to row, if these have more than they have;
+    then they are zeros."""
+    pitch = pitch or rows.width
+    room = builder.scratch.take(rows.copies * rows.count * pitch, rows.arithmetic.element)
 
     def emit(f: Function) -> None:
-        f.loop(f.begin, f.end, 1, lambda line: rows.emit_pack(f, line, room, lanes))
+        f.loop(f.begin, f.end, 1, lambda line: rows.emit_pack(f, line, room, lanes, pitch))
 
     builder.phase(f"pack_{name}", rows.copies * rows.count, rows.width / lanes + 2.0, emit)
-    return rows.packed(room)
+    return rows.packed(room, pitch)
 
 
 def rows_of(

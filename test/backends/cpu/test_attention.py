@@ -15,7 +15,7 @@ from flax import linen
 from masked_attention import MASKS, Function, masked
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.cpu.kernels import attention
+from stablehlo_py.backends.cpu.kernels import attention_lanes
 from stablehlo_py.backends.cpu.kernels.attention_band import Skipping
 from stablehlo_py.compiler import run_stages
 
@@ -67,6 +67,21 @@ def test_other_cpus(cpu: str) -> None:
     """Vectors of other widths, with masks and without; fewer registers."""
     q, k, v, bias = floats(1, 70, 2, 19), floats(1, 131, 2, 19), floats(1, 131, 2, 19), floats(1, 2, 70, 131)
     check(lambda q, k, v, bias: attend(q, k, v, bias=bias, is_causal=True), q, k, v, bias, cpu=cpu)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("cpu", ["avx512", "avx2", "x86-64"])
+def test_numbers_of_16_bits(cpu: str, dtype: str) -> None:
+    """Products of f32; test_attention_unit.py has others."""
+    q, k, v = (floats(2, n, 24).astype(jnp.dtype(dtype)) for n in (70, 131, 131))
+
+    def function(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        scores = jnp.einsum("hqd,hkd->hqk", q, k, preferred_element_type=jnp.float32)
+        return jnp.einsum("hqk,hkd->hqd", jax.nn.softmax(scores).astype(v.dtype), v)
+
+    (found,) = compiled(function, q, k, v, cpu=cpu)(q, k, v)
+    wanted = function(*(each.astype(np.float32) for each in (q, k, v)))
+    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=2**-7, atol=2**-6)
 
 
 def test_float64() -> None:
@@ -175,7 +190,7 @@ def skipped(function: Function, *arrays: np.ndarray) -> np.ndarray:
     (found,) = executable(*arrays)
     assert "_finite" in executable.stages["kernels"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention, "skipping", lambda *of: None)
+        patch.setattr(attention_lanes, "skipping", lambda *of: None)
         (every,) = compiled(function, *arrays)(*arrays)
     assert np.where(np.isnan(found), 0, found).tobytes() == np.where(np.isnan(every), 0, every).tobytes()
     np.testing.assert_allclose(found, jax.jit(function)(*arrays), rtol=5e-6, atol=5e-6)
@@ -225,9 +240,9 @@ def test_tiles_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what is no attention of this kernel -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("queries", "keys", "dtype"), [(1, 100, "f4"), (40, 8, "f4"), (40, 40, "bfloat16")])
-def test_what_products_compute_faster(queries: int, keys: int, dtype: str) -> None:
-    q, k = (jax.ShapeDtypeStruct((n, 2, 16), jnp.dtype(dtype)) for n in (queries, keys))
+@pytest.mark.parametrize(("queries", "keys"), [(1, 100), (40, 8)])
+def test_what_products_compute_faster(queries: int, keys: int) -> None:
+    q, k = (jax.ShapeDtypeStruct((n, 2, 16), jnp.float32) for n in (queries, keys))
     text = jax.jit(lambda q, k, v: attend(q[None], k[None], v[None])).lower(q, k, k).as_text()
     fused = str(run_stages(shlo.load(text), "", "fused", target="cpu"))
     assert 'hlo.fusion = "attention"' not in fused
