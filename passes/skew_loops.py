@@ -4,9 +4,9 @@
         ==>  scf.while (%t) { %v = f(%left, %up, %diagonal, %x[%t]) : tensor<rows> }
 
 Each number of a row needs the one before it and some of the row above, so nothing of a row can be computed at once, but
-all of an antidiagonal i + j = t can: row i is a lane. What a lane needs of the row above, its neighbour computed one
+all of an antidiagonal i + j = t can: row i is element i of a vector. What it needs of the row above, its neighbour computed one
 or more steps before. This is loop skewing (Wolfe 1986), of dynamic programming: alignments, time warping, paths in
-grids, and their gradients, which go the same way back. Lanes before their first column and after their last one
+grids, and their gradients, which go the same way back. Antidiagonals before their first column and after their last one
 compute what nobody reads. Stacks are kept as the steps write them, each antidiagonal a row.
 
 Relies on the normal form of loops. Row and column go in the same direction, the inner body has scalars only.
@@ -20,7 +20,7 @@ from typing import ClassVar
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.types import num_elements, operations, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._lanes import Lanes, Nest, NoLanesError, must
+from stablehlo_py.passes._antidiagonals import Antidiagonals, Nest, NoAntidiagonalError, must
 from stablehlo_py.passes._loops import change_loops
 from stablehlo_py.passes._matchers import has_one_use, integer_splat, without_reshapes
 from stablehlo_py.passmanager.base import Pass
@@ -33,7 +33,7 @@ class SkewLoops(Pass):
 
     Options:
         least: rows, and columns, from which on it pays.
-        rows_per_column: the most rows a column; lanes are idle in as many steps as there are rows.
+        rows_per_column: the most rows a column; elements are idle in as many steps as there are rows.
         ops: the most that the bodies have.
     """
 
@@ -57,7 +57,7 @@ class SkewLoops(Pass):
             wavefront = _Wavefront(nest, skewed)
             try:
                 results = wavefront.results()
-            except NoLanesError:
+            except NoAntidiagonalError:
                 wavefront.loop.erase()
                 return True  # what was made before the loop is left, without uses
         for before, result in zip(op.results, results, strict=True):
@@ -82,7 +82,7 @@ class _Plan:
 
 
 @dataclass
-class _Wavefront(Lanes):
+class _Wavefront(Antidiagonals):
     """The loop over antidiagonals, and what comes after it."""
 
     def results(self) -> list[ir.Value | None]:

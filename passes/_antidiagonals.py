@@ -15,7 +15,7 @@ from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, integer_splat, withou
 from stablehlo_py.passmanager.rewrite import defining
 
 
-class NoLanesError(Exception):
+class NoAntidiagonalError(Exception):
     """A pair of loops has something that is no vector along antidiagonals."""
 
 
@@ -56,9 +56,9 @@ def _steps(trips: Trips) -> set[int]:
 
 
 @dataclass
-class Lanes:
+class Antidiagonals:
     """The loop over antidiagonals, under construction. What is one element for a row and a column in the old loops is
-    a vector of a lane a row here; the lane of row i is at column `diagonal` - i."""
+    a vector with an element for each row here; that of row i is at column `diagonal` - i."""
 
     nest: Nest
     skewed: dict[tuple[ir.Block, ir.Value], ir.Value]  # arrays by antidiagonals, by block and array
@@ -89,8 +89,8 @@ class Lanes:
             if self.nest.step < 0:
                 last = build.splat(self.rows + self.columns - 2, self.scalar)
                 self.diagonal = build.like("subtract", last, time)
-            self.lane = build.value("iota", build.tensor((self.rows,), self.scalar.element_type), dimension=0)
-            self.column = build.like("subtract", self._spread(self.diagonal), self.lane)
+            self.row = build.value("iota", build.tensor((self.rows,), self.scalar.element_type), dimension=0)
+            self.column = build.like("subtract", self._spread(self.diagonal), self.row)
 
     # --- carries
 
@@ -111,7 +111,7 @@ class Lanes:
         """What a step of the inner loop writes to its place of a row."""
         update = self.nest.inner.filling(row)
         if update is None:
-            raise NoLanesError
+            raise NoAntidiagonalError
         return update.operands[1]
 
     def _before(self, row: int, steps: int) -> ir.Value:
@@ -140,11 +140,11 @@ class Lanes:
     # --- vectors
 
     def _spread(self, value: ir.Value) -> ir.Value:
-        """One element in every lane."""
+        """One element for every row."""
         return build.broadcast(build.reshape(value, ()), (self.rows,), [])
 
     def vector(self, value: ir.Value) -> ir.Value:
-        """One element of the old loops, for the row and the column of each lane."""
+        """One element of the old loops, for each row and its column."""
         must(is_tensor(value) and num_elements(value) == 1)
         if value not in self.inside:
             return self._spread(value)
@@ -158,10 +158,10 @@ class Lanes:
         inner, number = self.nest.inner.loop, argument.arg_number
         counted = self.nest.outer.affine(argument)
         if counted is not None:
-            lanes = build.convert(self.lane, argument.type.element_type)
+            numbers = build.convert(self.row, argument.type.element_type)
             start, by = counted if self.nest.step > 0 else (counted[0] + counted[1] * (self.rows - 1), -counted[1])
             return build.like(
-                "add", build.like("multiply", lanes, build.splat(by, lanes.type)), build.splat(start, lanes.type)
+                "add", build.like("multiply", numbers, build.splat(by, numbers.type)), build.splat(start, numbers.type)
             )
         must(argument.owner == inner.after)
         start = self.vector(inner.op.operands[number])
@@ -188,7 +188,7 @@ class Lanes:
         return build.again(op, vectors, build.tensor((self.rows,), value.type.element_type))
 
     def part(self, value: ir.Value, shift: int, above: bool = False) -> ir.Value:
-        """The elements of rows that are `shift` after each lane's column; `above`: of the rows of the trip before."""
+        """The elements of rows that are `shift` after each row's column; `above`: of the rows of the trip before."""
         key = value, shift, above
         if key not in self.parts:
             if value not in self.inside:
@@ -211,7 +211,7 @@ class Lanes:
             turned = build.like("reverse", value, dimensions=[0])
             padded = build.made("pad", turned, zero, low=[low], high=[high], interior=[0])
         start = build.like("subtract", build.splat(size - 1 - shift + low, self.scalar), self.diagonal)
-        return build.value("dynamic_slice", self._lane_type(value), padded, start, sizes=[self.rows])
+        return build.value("dynamic_slice", self._vector_type(value), padded, start, sizes=[self.rows])
 
     def _carried(self, argument: ir.BlockArgument, shift: int, above: bool) -> ir.Value:
         """Of a row that the outer loop carries."""
@@ -223,7 +223,7 @@ class Lanes:
         sizes = build.tensor((1,), argument.type.element_type)
         element = self._spread(build.value("dynamic_slice", sizes, start, at, sizes=[1]))
         later = self.part(outer.yielded.operands[number], shift, above=True)
-        return build.value("select", later.type, self.compared(self.lane, "EQ", first), element, later)
+        return build.value("select", later.type, self.compared(self.row, "EQ", first), element, later)
 
     def _cut(self, value: ir.Value, shift: int, above: bool) -> ir.Value:
         """Of a row that the body of the outer loop computes."""
@@ -259,7 +259,7 @@ class Lanes:
             return self._next_row(vector) if above else vector
         must(op.name in ELEMENTWISE_OPS and len(shape(value)) == 1)
         operands = [self.part(operand, shift, above) for operand in op.operands]
-        return build.again(op, operands, self._lane_type(value))
+        return build.again(op, operands, self._vector_type(value))
 
     def _joined(self, pieces: list[tuple[IntLike, ir.Value]], shift: int, above: bool) -> ir.Value:
         """Of pieces, one after the other, each with its size; those in no valid column do not matter."""
@@ -294,7 +294,7 @@ class Lanes:
         return build.reshape(part, (self.rows,))
 
     def _next_row(self, vector: ir.Value) -> ir.Value:
-        """Each lane gets what the lane of the row before has."""
+        """Each row gets what the row before has."""
         zero = build.splat(0, build.tensor((), vector.type.element_type))
         forwards = self.nest.step > 0
         kept = build.slice_(vector, [0], [self.rows - 1]) if forwards else build.slice_(vector, [1], [self.rows])
@@ -304,16 +304,16 @@ class Lanes:
         return build.like("add", self.diagonal, build.splat(by, self.scalar)) if by else self.diagonal
 
     def compared(self, numbers: ir.Value, direction: str, limit: int) -> ir.Value:
-        """Which lanes have numbers that compare so with one."""
+        """Which elements compare so with a number."""
         return build.compare(numbers, build.splat(limit, numbers.type), direction)
 
-    def _lane_type(self, value: ir.Value) -> ir.RankedTensorType:
+    def _vector_type(self, value: ir.Value) -> ir.RankedTensorType:
         return build.tensor((self.rows,), value.type.element_type)
 
 
 def must(condition: object) -> None:
     if not condition:
-        raise NoLanesError
+        raise NoAntidiagonalError
 
 
 def _by_antidiagonals(array: ir.Value) -> ir.Value:
