@@ -4,9 +4,9 @@
         ==>  scf.while (%t) { %v = f(%left, %up, %diagonal, %x[%t]) : tensor<rows> }
 
 Each number of a row needs the one before it and some of the row above, so nothing of a row can be computed at once, but
-all of an antidiagonal i + j = t can: row i is element i of a vector. What it needs of the row above, its neighbour computed one
-or more steps before. This is loop skewing (Wolfe 1986), of dynamic programming: alignments, time warping, paths in
-grids, and their gradients, which go the same way back. Antidiagonals before their first column and after their last one
+all of an antidiagonal i + j = t can: row i is element i of a vector. What it needs of the row above, its neighbour
+computed one or more steps before. This is loop skewing (Wolfe 1986), of dynamic programming: alignments, time warping,
+paths in grids, and their gradients, which go the same way back. Rows before their first column and after their last one
 compute what nobody reads. Stacks are kept as the steps write them, each antidiagonal a row.
 
 Relies on the normal form of loops. Row and column go in the same direction, the inner body has scalars only.
