@@ -53,7 +53,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
     targets, but for how large the blocks of factorizations are, and which libraries take them whole."""
     libraries = f" libraries={','.join(options.libraries)}" if options.libraries else ""
     return {
-        "hlo": ["legalize-quantized", "legalize-to-hlo"],
+        "hlo": [*(["cse{stablehlo}"] if options.opt_level > 0 else []), "legalize-quantized", "legalize-to-hlo"],
         "stablehlo": ["inline", "symbol-dce", "infer-symbolic-shapes"],
         "optimized": [
             "cse",

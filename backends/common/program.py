@@ -21,7 +21,7 @@ import numpy as np
 
 from stablehlo_py.backends.common.loops import end_if_asked
 from stablehlo_py.backends.common.walk import STEPS, Walk
-from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.tables import constant_table
@@ -36,7 +36,9 @@ ENTRY = "shlo_main"
 # LLVM takes as long for a function that reads the table as for about this many calls with a dozen operands.
 TABLED_CALLS = 4
 WORTH_LOOP = 3  # steps spared
+WORTH_GATHER = 4  # operands, for which addresses are made by a function that calls share
 TABLE = "shlo_places"
+GATHER = "shlo_gather_addresses"
 
 
 def arena_bytes(module: ir.Module) -> IntLike:
@@ -79,6 +81,7 @@ class NativeProgram(Walk[Value]):
         self.loops = False
         self._counts: Counter[str] = Counter()  # of steps, by name
         self._tabled: dict[str, Function] = {}  # by name of the step
+        self._gathers: list[Function] = []  # `GATHER`, where it is called
         self._positions: dict[tuple[int, int], int] = {}  # of buffers in the array of all
         self._bases = self.f.null()  # the array of all buffers' addresses, where there is one
 
@@ -87,7 +90,7 @@ class NativeProgram(Walk[Value]):
         self._survey()
         self.run()
         self.f.ret(self.f.const(OK, I32))
-        self.functions = [*self.helpers(), *self._tabled.values(), self.f]
+        self.functions = [*self.helpers(), *self._gathers, *self._tabled.values(), self.f]
 
     def text(self) -> str:
         """Text of the functions and the table."""
@@ -252,16 +255,36 @@ class NativeProgram(Walk[Value]):
         """call(bases, row, caller): a kernel or copy on operands at bases[row[2 i]] + row[2 i + 1] bytes."""
         parameters = [("bases", PTR), ("row", PTR), ("caller", PTR)]
         f = Function(f"{step_name(op)}.call", parameters, self.emitter(), private=True)
-        pointers = []
-        for position in range(len(_operands(op))):
-            base = f.load(PTR, f.bases, f.load(I64, f.row, 2 * position))
-            pointers.append(f.gep(base, f.load(I64, f.row, 2 * position + 1), I8))
+        count = len(_operands(op))
+        if count < WORTH_GATHER:
+            pointers = [_address(f, position) for position in range(count)]
+        else:
+            # Eight instructions an operand take LLVM more time than all else that such a function does.
+            if not self._gathers:
+                self._gathers.append(_gather(self.emitter()))
+            room = f.alloca(count, PTR)
+            f.call(GATHER, [f.bases, f.row, f.const(count), room])
+            pointers = [f.load(PTR, room, position) for position in range(count)]
         if op.operation.name == "hlo.copy":
             self.copy(f, pointers[1], pointers[0], self.slices[op.results[0]].size)
         else:
             self.start(f, step_name(op), pointers, f.load(PTR, f.bases))
         f.ret()
         return f
+
+
+def _address(f: Function, position: Index) -> Value:
+    """Where an operand lies, by a row of the table."""
+    base = f.load(PTR, f.bases, f.load(I64, f.row, f.imul(position, 2)))
+    return f.gep(base, f.load(I64, f.row, f.iadd(f.imul(position, 2), 1)), I8)
+
+
+def _gather(emitter: Emitter) -> Function:
+    """gather(bases, row, count, addresses): those of so many operands."""
+    f = Function(GATHER, [("bases", PTR), ("row", PTR), ("count", I64), ("addresses", PTR)], emitter, private=True)
+    f.loop(0, f.count, 1, lambda position: f.store(_address(f, position), f.addresses, position), nonempty=True)
+    f.ret()
+    return f
 
 
 def step_name(op: ir.OpView | ir.Operation) -> str:

@@ -6,6 +6,7 @@ them; `compile_module` compiles kernels on other threads as they come, and descr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -184,17 +185,37 @@ def _kernels(
                 compiler.add(unit)
 
     common: set[str] = set()
+    known: dict[str, str] = {}
     target = replace(target, shares_functions=True)
     for name, kernel in kernels_of(module, lambda function: emit_kernel(function, target, sizes), "CPU"):
-        kernels[name] = kernel
-        if not kernel.functions:  # nothing to do, as in a scatter of nothing
-            continue
         # A kernel's functions travel together: phases may call helpers of the same kernel.
         text = "\n".join((*kernel.functions.values(), *kernel.tables.values()))
+        owner = _owner(name, text, known)
+        kernels[name] = kernel if owner == name else _with_functions_of(kernel, name, owner)
+        if not kernel.functions or owner != name:  # nothing to do, as in a scatter of nothing, or nothing new
+            continue
         add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items())))
         add(*(Unit((symbol,), text) for symbol, text in kernel.common.items() if symbol not in common))
         common.update(kernel.common)
     return units, kernels
+
+
+def _owner(name: str, text: str, known: dict[str, str]) -> str:
+    """The first kernel with this text, but for its name: of fusions whose shapes differ, functions may be the same, and
+    only the numbers of iterations others."""
+    return known.setdefault(_own(name).sub("", text), name)
+
+
+def _with_functions_of(kernel: Kernel, name: str, owner: str) -> Kernel:
+    """A kernel by that name that runs the functions of another one."""
+    own = _own(name)
+    phases = tuple(replace(phase, symbol=own.sub(owner, phase.symbol)) for phase in kernel.phases)
+    return replace(kernel, functions={}, tables={}, externals={}, common={}, phases=phases)
+
+
+def _own(name: str) -> re.Pattern[str]:
+    """Finds a kernel's own name, with which those of its functions begin."""
+    return re.compile(rf"\b{re.escape(name)}(?!\d)")
 
 
 def _helpers(program: CompiledProgram) -> list[str]:

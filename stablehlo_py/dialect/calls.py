@@ -117,15 +117,26 @@ def inline_calls(module: ir.Module, keeps: Keeps) -> None:
         return
     _check(functions)
     # A private function that is called is gone afterwards, mostly; a decomposition of a composite that stays is not.
-    for function in [function for function in calling if is_public(function.op.opview)] or calling:
+    expanded = [function for function in calling if is_public(function.op.opview)] or calling
+    for function in expanded:
         _expand(function.calls, functions, keeps)
-    del functions, calling, function  # symbol-dce erases ops that these refer to
+    count = len(expanded)
+    del functions, calling, expanded, function  # symbol-dce erases ops that these refer to
     run_upstream(module, "symbol-dce")
-    inline_calls(module, keeps)
+    if len(functions_of(module)) > count:  # others may hold calls
+        inline_calls(module, keeps)
 
 
 def _scan(function: ir.Operation, keeps: Keeps) -> _Function:
-    return _Function(function, [op for op in operations(function) if op.name in _CALLEE and not keeps(op)])
+    calls: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _CALLEE:
+            calls.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)
+    return _Function(function, [op for op in calls if not keeps(op)])
 
 
 def _callee(op: ir.Operation) -> str:

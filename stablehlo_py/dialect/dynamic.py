@@ -4,8 +4,7 @@ and types that say nothing."""
 from __future__ import annotations
 
 from stablehlo_py.dialect.calls import main_function
-from stablehlo_py.dialect.forms import size_operands
-from stablehlo_py.dialect.types import operations
+from stablehlo_py.dialect.forms import size_operands, takes_sizes
 from stablehlo_py.mlir import ir
 
 
@@ -34,7 +33,17 @@ def is_symbolic(module: ir.Module) -> bool:
 
 def has_dynamic_shapes(module: ir.Module) -> bool:
     """Whether shapes have to be worked out: an operand of an op holds sizes, or a result has a dynamic dimension."""
-    return any(
-        size_operands(op) or any(is_dynamic(result.type) for result in op.results)
-        for op in operations(module.operation)
-    )
+    found = False
+    static: set[ir.Type] = set()  # a program has few types, and to look at one takes longer than to find it here
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        for type_ in op.results.types:
+            if type_ not in static:
+                static.add(type_)
+                found = found or is_dynamic(type_)
+        found = found or (takes_sizes(op.name) and bool(size_operands(op)))
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found

@@ -134,6 +134,11 @@ def form_of(op: ir.OpView | ir.Operation, elements: Callable[[ir.Value], Sequenc
     return Form(name, [operand for number, operand in enumerate(op.operands) if number not in gone], attributes)
 
 
+def takes_sizes(name: str) -> bool:
+    """Whether ops of this full name may have `size_operands`."""
+    return name in FORMS or name == "stablehlo.custom_call"
+
+
 def size_operands(op: ir.OpView | ir.Operation) -> tuple[int, ...]:
     """Numbers of the operands that are attributes of the hlo op, or the shape of its result."""
     _, sources = FORMS.get(name_of(op), ("", {}))

@@ -8,6 +8,10 @@ from stablehlo_py.mlir import ir
 
 #: What ends a region; it computes nothing.
 TERMINATORS = frozenset(("func.return", "scf.condition", "scf.yield", "stablehlo.return"))
+#: Regions of these may use values from outside; all others count as isolated.
+OPEN_REGIONS = frozenset(
+    {"scf.while", "scf.if", "scf.index_switch", "scf.for", "stablehlo.while", "stablehlo.if", "stablehlo.case"}
+)
 
 
 def _walk(op: ir.Operation | ir.OpView, visit: Callable[[ir.Operation], None]) -> None:
