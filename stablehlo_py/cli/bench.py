@@ -285,6 +285,9 @@ def parser() -> argparse.ArgumentParser:
         "--journal", type=Path, metavar="FILE", help="add each measurement to this file; what is there is not repeated"
     )
     result.add_argument(
+        "--measured", action="store_true", help="measure nothing: show, write and plot what the journal has"
+    )
+    result.add_argument(
         "--compare", type=Path, metavar="FILE", help="show what changed since this was written (--json)"
     )
     result.add_argument("--roofline", type=Path, metavar="FILE", help="plot all models under the machine's roofs (SVG)")
@@ -307,7 +310,7 @@ def _known(kind: str) -> dict[str, list[str]]:
 
 
 def run(options: argparse.Namespace, console: Console) -> Results:
-    """Measure what the options ask for, with a progress bar on a terminal."""
+    """Measure what the options ask for, with a progress bar on a terminal; or find it in the journal."""
     kinds = _known(options.suite)
     known = [name for names in kinds.values() for name in names]
     for name in options.models:
@@ -315,14 +318,15 @@ def run(options: argparse.Namespace, console: Console) -> Results:
             raise OptionError(f"no model is named {name!r}", remedy=near_miss(name, known))
     models = options.models or known
     threads = _threads(options.threads)
-    journal = Journal(options.journal, machine(options.peers))
+    journal = Journal(options.journal, "" if options.measured else machine(options.peers))
     results: list[Measurement] = []
     peaks = dict(journal.peaks)
     with progress_bars(console) as progress:
         for count in threads:
-            found = journal.found(options.size, options.weights, count, options.peers, options.processor)
+            peers = () if options.measured else options.peers
+            found = journal.found(options.size, options.weights, count, peers, options.processor)
             results += [m for m in found if m.model in models]
-            missing = [name for name in models if name not in {m.model for m in found}]
+            missing = [name for name in models if name not in {m.model for m in found} and not options.measured]
             task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(missing))
             for kind, names in kinds.items():
                 some = argparse.Namespace(**{**vars(options), "suite": kind})
@@ -340,9 +344,12 @@ def _run(options: argparse.Namespace, command: str) -> int:
     if find_spec("jax") is None or find_spec("flax") is None:
         raise OptionError("the model suite is not installed", remedy="pip install 'stablehlo-py[suite]'")
     options.peers = [name for name in options.peers.split(",") if name]
-    check_peers(options.peers)
+    if not options.measured:
+        check_peers(options.peers)
     if options.processor and _threads(options.threads) != [1]:
         raise OptionError("processor time is that of all threads", remedy="add --threads 1")
+    if options.measured and options.journal is None:
+        raise OptionError("--measured shows a journal, and none is named", remedy="add --journal FILE")
     if options.list:
         print("\n".join(name for names in _known(options.suite).values() for name in names))
         return EXIT_OK

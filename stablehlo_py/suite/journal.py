@@ -13,10 +13,11 @@ from stablehlo_py.suite.measure import Measurement
 
 
 class Journal:
-    """Of one machine: its name and versions (`machine`), its peaks by the number of threads, measurements. Without a
-    path, in memory only.
+    """Of one machine: its name and versions (`machine`; "" takes those of the file, which is to be read only), its
+    peaks by the number of threads, measurements. Without a path, in memory only.
 
-    Raises LoadError for a file that is none, OptionError for one of another machine or of other versions.
+    Raises LoadError for a file that is none, OptionError for one of another machine or of other versions, ResourceError
+    for one that cannot be read.
     """
 
     def __init__(self, path: Path | None, machine: str) -> None:
@@ -26,7 +27,7 @@ class Journal:
         self._measurements: list[Measurement] = []
         if path is None:
             return
-        if path.exists():
+        if path.exists() or not machine:
             self._read(path)
         else:
             self._append({"machine": machine})
@@ -75,6 +76,7 @@ class Journal:
             raise ResourceError(f"cannot read {path}: {error.strerror}", remedy="name a file that exists") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LoadError(f"{path} is no journal", remedy="name one that shlo-bench --journal wrote") from error
+        self.machine = self.machine or machine
         if machine != self.machine:
             raise OptionError(
                 f"{path} was measured elsewhere: {machine}, not {self.machine}", remedy="begin another journal"

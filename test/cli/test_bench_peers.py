@@ -16,7 +16,7 @@ import pytest
 from stablehlo_py.backends.common.roofline import Rates
 from stablehlo_py.backends.cpu.peaks import Peaks
 from stablehlo_py.cli import bench
-from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_USAGE, LoadError, OptionError
+from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_USAGE, LoadError, OptionError
 from stablehlo_py.suite import peers
 from stablehlo_py.suite.journal import Journal
 from stablehlo_py.suite.measure import Measurement, interleaved
@@ -165,6 +165,23 @@ def test_a_journal_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert again.found("full", "argument", 1, [], processor=True) == []
     with pytest.raises(OptionError, match="measured elsewhere: a machine, not another"):
         Journal(path, "another")
+
+
+def test_a_page_of_what_a_journal_has(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Nothing is measured, of whatever machine it is."""
+    path, page, before = tmp_path / "run.jsonl", tmp_path / "page.md", "head"
+    Journal(path, "a machine of old").add(BEHIND, PEAKS)
+    lines = path.read_text()
+    page.write_text(f"{before}{bench.BEGIN}{bench.END}")
+    command = ["--suite", "operations", "--threads", "1,2", "--peers", "numpy,torch", "--journal", str(path)]
+    assert bench.main([*command, "--measured", "--write", str(page)]) == EXIT_OK
+    found = page.read_text()
+    assert "on a machine of old." in found and BEHIND.model.partition("/")[2] in found and str(PEAKS) in found
+    assert path.read_text() == lines
+    assert bench.main(["--measured"]) == EXIT_USAGE
+    assert bench.main(["--measured", "--journal", str(tmp_path / "none")]) == EXIT_BAD_INPUT
+    told = capsys.readouterr().err
+    assert "none is named" in told and "cannot read" in told
 
 
 @pytest.mark.parametrize("text", ["[]", "", "no JSON", '{"machine": "m"}\n{"measurement": {"a": 1}}'])
