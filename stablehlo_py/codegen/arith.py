@@ -88,7 +88,7 @@ def _divide(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     safe = f.select(undefined, f.const(1, b.type), b)
     # Few CPUs divide vectors of integers, most divide vectors of floats. By a constant LLVM multiplies.
     as_floats = f.emit.divides_as_floats and not (f.emit.target and f.emit.target.divides_integers)
-    if as_floats and a.type.lanes > 1 and 8 <= a.type.bits <= 32 and b.constant is None:
+    if as_floats and a.type.lanes > 1 and 8 <= a.type.bits <= 32 and quotients.constant_of(op.operands[1]) is None:
         result = _quotient_of_floats(f, a, safe, unsigned)
         if not is_division:
             result = f.binary("sub", a, f.binary("mul", result, safe))

@@ -1,4 +1,4 @@
-"""Quotients of bytes by a constant: two multiplications and an addition, in a fraction of a division's time."""
+"""Quotients by constants. Of bytes: two multiplications and an addition, in a fraction of a division's time."""
 
 from __future__ import annotations
 
@@ -20,22 +20,32 @@ _KEPT = 24 - _BITS  # bits of a number whose product with a numerator is exact i
 def by_constant(f: Function, op: ir.OpView | ir.Operation, a: Value) -> Value | None:
     """The quotient of an op that divides f32 by a constant, rounded as a division rounds, where its first operand `a`
     was a byte; None: it is not so, or there is no such reciprocal."""
-    dividend, divisor = (operand.owner for operand in op.operands)
+    dividend = op.operands[0].owner
     if not _is(dividend, "hlo.convert") or element(op.results[0]).name != "f32":
         return None
     of = element(dividend.operands[0])
     if of.kind != "int" or of.bits > _BITS:
         return None
-    if _is(divisor, "hlo.broadcast"):
-        divisor = divisor.operands[0].owner
-    if not _is(divisor, "hlo.constant") or num_elements(divisor.results[0]) != 1:
+    number = constant_of(op.operands[1])
+    if number is None:
         return None
     least, most = (0, (1 << of.bits) - 1) if of.unsigned else (-(1 << of.bits - 1), (1 << of.bits - 1) - 1)
-    parts = reciprocal(constant_value(divisor).item(), least, most)
+    parts = reciprocal(float(number), least, most)
     if parts is None:
         return None
     high, low = (f.const(part, a.type) for part in parts)
     return muladd(f, a, high, f.fmul(a, low))
+
+
+def constant_of(value: ir.Value) -> float | int | None:
+    """The number that all elements of a real tensor are, if its constant is in the fusion."""
+    owner = value.owner
+    if _is(owner, "hlo.broadcast"):
+        owner = owner.operands[0].owner
+    if not _is(owner, "hlo.constant") or num_elements(owner.results[0]) != 1:
+        return None
+    number: float | int = constant_value(owner).item()
+    return number
 
 
 def _is(owner: ir.Block | ir.Operation | ir.OpView, name: str) -> bool:
