@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from stablehlo_py.dialect.symint import IntLike, size_hint
-from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph
+from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph, Node
 from stablehlo_py.passes.policy import FusionPolicy
 
 
@@ -47,6 +47,8 @@ VIEW = Addressing.VIEW
 IndexMap: TypeAlias = Identity | OperandIndex | SeveralIndices | Addressing | None  # None: none that others share
 
 MAX_PATH_SEARCH = 400  # fusions visited before a path is assumed to exist
+LONG_SEARCH = 16  # fusions visited before it is asked what ops depend on
+MOST_ASKED = 32  # times the ops of the graph that are looked at for that
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -86,6 +88,23 @@ class Cluster:
         return f"{self.kind}{sorted(self.members)}"
 
 
+class Ancestors:
+    """The nodes that one depends on, and itself, found backwards as far as somebody has asked for. Nodes come after
+    what they depend on."""
+
+    def __init__(self, nodes: Sequence[Node], node: int) -> None:
+        self._nodes, self._found, self.next = nodes, {node}, node  # next: whose producers are not among them yet
+
+    def holds(self, node: int) -> bool:
+        """Whether a node is one of them."""
+        found = self._found
+        for index in range(self.next, node, -1):
+            if index in found:
+                found.update(self._nodes[index].producers)
+        self.next = min(self.next, node)
+        return node in found
+
+
 #: Kinds of nodes by themselves; an op that is alone in its fusion gives it its name.
 _SINGLE = {CONTROL: "control", CONSTANT: "constant", REDUCE: "reduce"}
 
@@ -100,6 +119,8 @@ class Clusters:
         self.containing: list[list[Cluster]] = []
         self.masks: set[int] = set()
         self._ranked = False
+        self._ancestors: dict[int, Ancestors] = {}  # by node
+        self._asked = 0
         self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
         # Node -> the first output of any cluster that has outputs before it and members from it on: where a path that
         # comes past it may lead back to.
@@ -163,10 +184,18 @@ class Clusters:
             if cluster in seen or not cluster.outputs or self._is_past(cluster, target):
                 continue
             seen.add(cluster)
-            if len(seen) > MAX_PATH_SEARCH:
+            if len(seen) > MAX_PATH_SEARCH or (len(seen) == LONG_SEARCH and self._feeds(start, target)):
                 return True
             stack += self._followers(cluster)
         return False
+
+    def _feeds(self, start: Sequence[Cluster], target: Cluster) -> bool:
+        """True only where ops lead from a cluster of `start` to the hero of `target`, so that a path does. Outputs that
+        others compute, too, say nothing: the ops may lead through these."""
+        outputs = [node for cluster in start for node in cluster.outputs if self.containing[node] == [cluster]]
+        known = self._ancestors.setdefault(target.hero, Ancestors(self.graph.nodes, target.hero))
+        self._asked += max(0, known.next - min(outputs, default=known.next))
+        return self._asked < MOST_ASKED * len(self.graph.nodes) and any(map(known.holds, outputs))
 
     def _is_past(self, cluster: Cluster, target: Cluster) -> bool:
         """True only where no path leads from a cluster to another one."""
