@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import cone, refine
+from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.cpu.kernels import concatenate, symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
@@ -34,13 +34,14 @@ from stablehlo_py.codegen.index import (
     linear_index,
     scale,
 )
-from stablehlo_py.codegen.types import element
+from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
 ALTERNATING = 8  # values whose elements alternate
+COLUMNS = 4  # of a result, computed one after the other
 PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
@@ -68,6 +69,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     cost = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs))
     widest = lanes_for(target, values or fusion.outputs, count)
     windows = int(space.sizes[-1]) < widest and _has_windows(fusion, values, int(space.sizes[-1]))
+    if not windows and _has_columns(fusion, space, widest):
+        *rows, columns = map(int, space.sizes)
+        walked = tuple(map(int, merge_short(rows, widest)))
+        lanes = lanes_for(target, values, walked[-1])
+        return _Loop(fusion, target, walked, lanes, columns=columns).emit(cost * columns)
     sizes = tuple(map(int, space.sizes if windows else merge_short(space.sizes, widest)))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
     straight = windows and not fusion.aliased and sizes[-1] <= STRAIGHT * lanes
@@ -84,6 +90,21 @@ def _has_windows(fusion: Fusion, values: Sequence[ir.Value], inner: int) -> bool
         inner > 1 and sizes[-1] == inner and len(sizes) - 1 in i64s(op, "offset_dims")
         for op in gathers
         for sizes in (shape(op.results[0]),)
+    )
+
+
+def _has_columns(fusion: Fusion, space: Space, lanes: int) -> bool:
+    """Whether the result has few columns, over which something is spread or lies otherwise than in the result: vectors
+    of a column of many rows are computed then, where a vector of whole rows would ask for each lane by itself. A row
+    for all rows is the same in each vector, if those hold whole rows."""
+    result, (*rows, columns) = fusion.outputs[0], space.sizes
+    is_one = len(fusion.outputs) == 1 and not fusion.aliased and not element(result).is_complex
+    if not is_one or not 2 <= int(columns) <= COLUMNS or not 1 < lanes <= int(math.prod(rows)):
+        return False
+    others = range(len(rows))
+    return bool(lanes % columns) or any(
+        space.coefficient(offset, len(rows)) != 1 and any(space.coefficient(offset, loop) for loop in others)
+        for _, offset in space.loads
     )
 
 
@@ -115,7 +136,8 @@ def _emit_alternating(fusion: Fusion, target: CpuTarget, alternating: list[ir.Va
 
 class _Loop:
     """`alternating`: the loop is over the elements of these, of which each becomes an element of one result.
-    `straight`: there is no loop over the vectors of a row."""
+    `straight`: there is no loop over the vectors of a row. `columns`: the loop is over rows of so many elements, which
+    are vectors side by side."""
 
     def __init__(
         self,
@@ -125,8 +147,9 @@ class _Loop:
         lanes: int,
         alternating: Sequence[ir.Value] = (),
         straight: bool = False,
+        columns: int = 0,
     ) -> None:
-        self.straight = straight
+        self.straight, self.columns = straight, columns
         self.fusion, self.target, self.sizes, self.lanes = fusion, target, sizes, lanes
         self.alternating = alternating
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
@@ -176,6 +199,7 @@ class _Loop:
         return (
             not self.aliased
             and not self.alternating
+            and not self.columns
             and all(
                 tensor_bytes(value) >= NONTEMPORAL_BYTES
                 and not element(value).is_complex
@@ -239,14 +263,17 @@ class _Loop:
         place = delinearized(self.sizes, [*outer, column])
         e = e or Elemental(f, self.fusion, self.target, lanes)
         if self.alternating:
-            self._alternate(e, place)
+            self._alternate(e, place, [e.at(value, place) for value in self.alternating])
+        elif self.columns:
+            (result,), columns = self.fusion.outputs, range(self.columns)
+            places = [(*place, (self.columns, affine_of(column, self.columns - 1))) for column in columns]
+            self._alternate(e, place, [e.at(result, each) for each in places])
         else:
             e.write_outputs(self.fusion.outputs, place, mask, nontemporal=nontemporal)
 
-    def _alternate(self, e: Elemental, place: Delinearized) -> None:
+    def _alternate(self, e: Elemental, place: Delinearized, values: Sequence[Lanes]) -> None:
         """Write a vector of each of the values: the first elements of all, then the second ones ..."""
-        f, count, of = e.f, len(self.alternating), element(self.fusion.outputs[0])
-        values = [e.at(value, place) for value in self.alternating]
+        f, count, of = e.f, len(values), element(self.fusion.outputs[0])
         at = scale(f, linear_index(f, place), count)
         for number in range(count):
             index = replace(add(f, at, number * self.lanes), lane=min(1, self.lanes - 1))

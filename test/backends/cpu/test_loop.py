@@ -115,6 +115,34 @@ def test_broadcasts(sizes: tuple[int, int], target) -> None:
     )
 
 
+@pytest.mark.parametrize("columns", [2, 3, 4, 5])
+@pytest.mark.parametrize("rows", [5, 16, 37, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, ml_dtypes.bfloat16, np.float64])
+def test_few_columns(rows: int, columns: int, dtype: type, target) -> None:
+    """What is spread over columns, over rows, and columns in another order."""
+
+    def body(x, scale, shift):
+        sizes = (rows, columns)
+        spread = [build.broadcast(scale, sizes, [0]), build.broadcast(shift, sizes, [1])]
+        return [
+            build.like("add", build.like("multiply", build.like("reverse", x, dimensions=[1]), spread[0]), spread[1])
+        ]
+
+    arrays = [normal(rows, columns, dtype=dtype), normal(rows, dtype=dtype), normal(columns, dtype=dtype)]
+    check(body, lambda x, scale, shift: x[:, ::-1] * scale[:, None] + shift, arrays, target, tolerance=1e-2)
+
+
+def test_few_columns_are_vectors_side_by_side(target) -> None:
+    """No lane is loaded by itself, and what is spread is computed once."""
+
+    def body(x: ir.Value, scale: ir.Value) -> ir.Value:
+        return build.like("multiply", x, build.broadcast(build.like("sqrt", scale), (64, 3), [0]))
+
+    kernel = compile_kernel(build_fusion("loop", ["tensor<64x3xf32>", "tensor<64xf32>"], body), target).kernel
+    text = "".join(kernel.functions.values())
+    assert "gather" not in text and text.count("sqrt") == 1 and text.count("load") <= 10
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3, 5, 32])
 def test_short_innermost_dimension(channels: int, target) -> None:
     sizes = (2, 9, 7, channels)
