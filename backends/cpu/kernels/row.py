@@ -98,7 +98,10 @@ class _Row:
         self.values = cone(fusion.outputs)
         full_lanes = lanes_for(target, self.values, 1 << 10)
         self.aliased = fusion.aliased
-        short = always_at_most(columns, min(ACROSS_COLUMNS, full_lanes))
+        most = min(ACROSS_COLUMNS, full_lanes)
+        if not target.gathers:
+            most += most // 2  # a second vector of a row would be half empty
+        short = always_at_most(columns, most)
         self.across = short and always_less(columns, rows) and always_at_most(full_lanes, rows)
         if self.aliased and rows % full_lanes:
             self.across = False  # rows in the overlap of two groups would be read after they were written

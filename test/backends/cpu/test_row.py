@@ -240,6 +240,26 @@ def test_lanes_are_loaded_one_by_one_where_that_is_faster() -> None:
     np.testing.assert_allclose(run_kernel(text, [x], WITHOUT_GATHERS)[0], x / x.sum(1, keepdims=True), rtol=1e-6)
 
 
+def first_of_the_largest(x: ir.Value) -> ir.Value:
+    sizes = tuple(x.type.shape)
+    is_largest = build.compare(x, over_rows(reduce(x, "maximum", -np.inf), sizes), "EQ")
+    none = build.broadcast(number(1e9), sizes, [])
+    places = build.value("iota", build.tensor(sizes, ir.F32Type.get()), dimension=1)
+    return reduce(build.value("select", x.type, is_largest, places, none), "minimum", np.inf)
+
+
+@pytest.mark.parametrize(
+    ("columns", "with_gathers", "without"), [(12, True, True), (20, False, True), (32, False, False)]
+)
+def test_rows_of_half_empty_vectors_are_in_lanes(columns: int, with_gathers: bool, without: bool) -> None:
+    """A row of 20 is two vectors along it, the second one nearly empty: one row per lane, where loads cost little."""
+    text = build_fusion("row", [f"tensor<160x{columns}xf32>"], first_of_the_largest)
+    for target, in_lanes in ((AVX512, with_gathers), (WITHOUT_GATHERS, without)):
+        assert (compile_kernel(text, target).kernel.phases[0].iterations == 10) == in_lanes
+        x = normal(160, columns)
+        np.testing.assert_array_equal(run_kernel(text, [x], target)[0], x.argmax(1))
+
+
 @pytest.mark.parametrize("rows", [64, 37])
 @pytest.mark.parametrize("columns", [2, 3, 4])
 def test_rows_of_few_columns_are_read_and_written_whole(rows: int, columns: int) -> None:
