@@ -82,7 +82,9 @@ def attention_of(graph: Graph, second: Node) -> Attention | None:
         return None
     for weights in (0, 1):
         above = _before(graph, second, weights)
-        for first in above if len(above) <= _MOST_OPS else ():
+        if len(above) > _MOST_OPS or not any(graph.nodes[index].name == "exponential" for index in above):
+            continue
+        for first in above:
             if graph.nodes[first].role == DOT:
                 found = _Reading(graph, first, second.index, weights).read(above)
                 if found is not None:

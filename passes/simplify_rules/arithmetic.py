@@ -166,11 +166,12 @@ def divide_by_power_of_two(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     c = splat(y)
     if not isinstance(c, float) or not is_float_value(x) or c == 0 or not math.isfinite(c):
         return None
-    element = x.type.element_type
-    # Both are the exact quotient rounded once. Formats of eight bits and less have no room for reciprocals.
-    smallest = {"f64": -1021, "f32": -125, "bf16": -125, "f16": -13}.get(str(element))
     mantissa, exponent = math.frexp(c)
-    if smallest is None or abs(mantissa) != 0.5 or not smallest < 2 - exponent < 2 - smallest:
+    if abs(mantissa) != 0.5:
+        return None
+    # Both are the exact quotient rounded once. Formats of eight bits and less have no room for reciprocals.
+    smallest = {"f64": -1021, "f32": -125, "bf16": -125, "f16": -13}.get(str(x.type.element_type))
+    if smallest is None or not smallest < 2 - exponent < 2 - smallest:
         return None
     return rewriter.like("multiply", x, rewriter.splat(1.0 / c, x.type))
 
