@@ -9,7 +9,18 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.codegen.builder import F32, F64, Function, Value
-from stablehlo_py.codegen.math.basics import BIAS, MANTISSA, TINY, bits, const, copysign, integer, muladd, polynomial
+from stablehlo_py.codegen.math.basics import (
+    BIAS,
+    MANTISSA,
+    TINY,
+    bits,
+    const,
+    copysign,
+    integer,
+    muladd,
+    polynomial,
+    where_rare,
+)
 from stablehlo_py.codegen.math.exponential import LN2
 
 _LOG = {
@@ -57,11 +68,26 @@ def normalized(f: Function, x: Value) -> tuple[Value, Value]:
 
 def log(f: Function, x: Value) -> Value:
     """Natural logarithm."""
-    m, e = normalized(f, x)
-    result = _sum(f, f.fsub(m, const(f, x, 1.0)), e)
-    result = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
-    result = f.select(f.cmp("oeq", x, const(f, x, 0.0)), const(f, x, -math.inf), result)
-    return f.select(f.cmp("oge", x, const(f, x, 0.0)), result, const(f, x, math.nan))
+
+    def usual(m: Value, e: Value) -> Value:
+        return _sum(f, f.fsub(m, const(f, x, 1.0)), e)
+
+    def slow() -> list[Value]:
+        result = usual(*normalized(f, x))
+        result = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
+        result = f.select(f.cmp("oeq", x, const(f, x, 0.0)), const(f, x, -math.inf), result)
+        return [f.select(f.cmp("oge", x, const(f, x, 0.0)), result, const(f, x, math.nan))]
+
+    m, exponent = split(f, x)
+    fast = usual(m, f.cast("sitofp", exponent, x.type.element))
+    return where_rare(f, _is_unusual(f, x), slow, [fast])[0]
+
+
+def _is_unusual(f: Function, x: Value) -> Value:
+    """Whether x is not a positive normal number: subnormal, zero, negative, infinite or NaN."""
+    raw, mantissa = bits(f, x), MANTISSA[x.type.element]
+    numbers = 2 * BIAS[x.type.element] << mantissa  # from the least normal number to infinity
+    return f.cmp("uge", integer(f, raw, "sub", 1 << mantissa), f.const(numbers, raw.type))
 
 
 def _sum(f: Function, r: Value, e: Value, low: Value | None = None) -> Value:
@@ -109,6 +135,10 @@ def log1p_double(f: Function, x: Value, low: Value | None = None, doubled: Value
     if doubled is not None:
         e = f.fadd(e, f.select(doubled, one, const(f, x, 0.0)))
     result = _sum(f, r, e, f.fsub(lost, f.fsub(r, base)))
-    result = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
-    result = f.select(f.cmp("oeq", x, const(f, x, -1.0)), const(f, x, -math.inf), result)
-    return f.select(f.cmp("oge", x, const(f, x, -1.0)), result, const(f, x, math.nan))
+
+    def ends() -> list[Value]:
+        ended = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
+        ended = f.select(f.cmp("oeq", x, const(f, x, -1.0)), const(f, x, -math.inf), ended)
+        return [f.select(f.cmp("oge", x, const(f, x, -1.0)), ended, const(f, x, math.nan))]
+
+    return where_rare(f, _is_unusual(f, u), ends, [result])[0]
