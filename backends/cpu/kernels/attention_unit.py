@@ -115,72 +115,63 @@ class UnitAttention(Attention):
 
     def _turn_values(self, f: Function) -> None:
         """Rows of columns, `pitch` keys long, of which those behind the last key are zeros."""
-        rows, lanes = self.v, self.lanes
-        blocks = -(-self.columns // lanes)
+        blocks = -(-self.columns // self.lanes)
+        turn = self._by_squares if self.v.is_strided and self.v.stride == 1 else self._one_by_one
 
         def block(number: Value) -> None:
-            copy, at = f.idiv(number, blocks), f.imul(f.irem(number, blocks), lanes)
-            source = rows.copy(f, copy)
-            target = self.room_v.at(f, (copy, at), (self.columns * self.pitch, self.pitch))
-            here = f.imin(lanes, f.isub(self.columns, at))
-            there = f.imax(0, f.imin(lanes, f.isub(rows.width, at)))
-            whole = self.count // (PAIR * lanes) * (PAIR * lanes)
-            if rows.is_strided and rows.stride == 1:
-                turn = lambda first, count: self._turn_square(f, source, target, (at, here, there), first, count)  # noqa: E731
-                f.loop(0, whole, PAIR * lanes, lambda first: turn(first, PAIR * lanes))
-                for first in range(whole, self.pitch, PAIR * lanes):
-                    turn(first, max(0, self.count - first))
-                return
-
-            def line(column: Index) -> None:
-                f.loop(
-                    0,
-                    self.pitch,
-                    1,
-                    lambda key: f.store(f.const(0, I16), target, f.iadd(f.imul(column, self.pitch), key)),
-                )
-
-            def copied(column: Index) -> None:
-                def one(key: Index) -> None:
-                    place = rows.place(f, key, f.iadd(at, column))
-                    value = f.load(I16, f.gep(source, place, I16))
-                    f.store(value, target, f.iadd(f.imul(column, self.pitch), key))
-
-                f.loop(0, self.count, 1, one)
-
-            f.loop(0, here, 1, line)
-            f.loop(0, there, 1, copied)
+            copy, column = f.idiv(number, blocks), f.imul(f.irem(number, blocks), self.lanes)
+            target = self.room_v.at(f, (copy, column), (self.columns * self.pitch, self.pitch))
+            turn(f, self.v.copy(f, copy), target, column)
 
         f.loop(f.begin, f.end, 1, block)
 
-    def _turn_square(
-        self, f: Function, source: Value, target: Value, columns: tuple[Index, Index, Index], first: Index, count: int
-    ) -> None:
-        """`count` keys from the first on, of a vector of columns: where they begin, how many there are room for, and
-        how many there are."""
-        rows, lanes = self.v, self.lanes
-        at, here, there = columns
-        halves, zero = VectorType(lanes, I16), f.const(0, VectorType(lanes, I32))
-        mask = f.tail_mask(there, lanes) if rows.width % lanes else None
+    def _one_by_one(self, f: Function, source: Value, target: Value, first: Index) -> None:
+        """The columns of a block, number by number."""
+        room, there = (f.imin(self.lanes, f.isub(size, first)) for size in (self.columns, self.p.width))
+        f.set_memory(target, 0, f.imul(room, PAIR * self.pitch))
 
-        def bits(key: int) -> Value:
-            place = f.gep(source, f.iadd(f.imul(f.iadd(first, key), rows.row_stride), at), I16)
-            value = f.masked_load(halves, place, 0, mask, f.const(0, halves)) if mask else f.load(halves, place)
+        def one(column: Index) -> None:
+            def number(key: Index) -> None:
+                place = self.v.place(f, key, f.iadd(first, column))
+                f.store(f.load(I16, f.gep(source, place, I16)), target, f.iadd(f.imul(column, self.pitch), key))
+
+            f.loop(0, self.count, 1, number)
+
+        f.loop(0, f.imax(0, there), 1, one)
+
+    def _by_squares(self, f: Function, source: Value, target: Value, first: Index) -> None:
+        """The columns of a block, a vector of pairs of keys at a time."""
+        step = PAIR * self.lanes
+        whole = self.count // step * step
+        f.loop(0, whole, step, lambda key: self._square(f, source, target, first, key, step))
+        for key in range(whole, self.pitch, step):
+            self._square(f, source, target, first, key, max(0, self.count - key))
+
+    def _square(self, f: Function, source: Value, target: Value, first: Index, key: Index, count: int) -> None:
+        """So many keys from `key` on."""
+        lanes, across, width = self.lanes, self.v.row_stride, self.p.width
+        halves, zero = VectorType(lanes, I16), f.const(0, VectorType(lanes, I32))
+        is_whole = self.columns == width and width % lanes == 0
+        mask = None if is_whole else f.tail_mask(f.isub(width, first), lanes)
+
+        def bits(number: int) -> Value:
+            place = f.gep(source, f.iadd(f.imul(f.iadd(key, number), across), first), I16)
+            value = f.load(halves, place) if mask is None else f.masked_load(halves, place, 0, mask, f.const(0, halves))
             return f.cast("zext", value, I32)
 
         pairs = []
-        for key in range(0, PAIR * lanes, PAIR):
-            low = bits(key) if key < count else zero
-            pairs.append(
-                f.binary("or", low, f.binary("shl", bits(key + 1), f.const(16, zero.type))) if key + 1 < count else low
-            )
+        for number in range(0, PAIR * lanes, PAIR):
+            pair = bits(number) if number < count else zero
+            if number + 1 < count:
+                pair = f.binary("or", pair, f.binary("shl", bits(number + 1), f.const(16, zero.type)))
+            pairs.append(pair)
         for column, value in enumerate(transposed(f, pairs)):
 
             def put(column: int = column, value: Value = value) -> None:
-                f.store(value, f.gep(target, f.iadd(f.imul(column, self.pitch), first), I16))
+                f.store(value, f.gep(target, f.iadd(f.imul(column, self.pitch), key), I16))
 
             if self.columns % lanes:
-                f.if_(f.cmp("slt", f.const(column), f.index(here)), put)
+                f.if_(f.cmp("slt", f.index(f.iadd(first, column)), f.const(self.columns)), put)
             else:
                 put()
 
