@@ -378,6 +378,8 @@ def load_apart(f: Function, of: Element, base: Value, offset: Index, lanes: int,
 def load_steps(f: Function, of: Element, base: Value, offset: Index, lanes: int, stride: Index) -> Lanes:
     """Lane i from base + offset + i * stride elements (complex ones: offset counts parts), lane by lane."""
     apart = 2 if of.is_complex else 1
+    if not isinstance(stride, int):
+        stride = f.index(stride)  # so multiples are no sizes of the program, which must not overflow
 
     def part(number: int) -> Value:
         places = [f.iadd(offset, f.iadd(f.imul(stride, lane * apart), number)) for lane in range(lanes)]

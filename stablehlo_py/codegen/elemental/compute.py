@@ -37,7 +37,7 @@ from stablehlo_py.codegen.types import (
     splat,
     to_bits,
 )
-from stablehlo_py.dialect.symint import IntLike, always_at_most
+from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known
 from stablehlo_py.dialect.types import i64, i64s, shape, symints, text
 from stablehlo_py.mlir import ir
 
@@ -109,7 +109,8 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 def _loads_lanes(e: Elemental, place: Delinearized) -> bool:
     """Whether each lane of a place is best computed by itself, where it is an address that is loaded from: to take
     addresses out of a vector are two instructions each."""
-    apart = any(index.lane for _, index in place) and all(index.vector is None for _, index in place)
+    apart = any(index.lane for _, index in place)
+    apart = apart and all(index.vector is None and is_known(index.lane) for _, index in place)
     return apart and e.lanes > 1 and not e.target.gathers and e.predicate is None and not isinstance(e.f, DryRun)
 
 
