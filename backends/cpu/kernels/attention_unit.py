@@ -29,7 +29,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import Split
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.kernels.units import units_of
 from stablehlo_py.backends.cpu.kernels.vector_unit import VectorUnit
-from stablehlo_py.backends.cpu.target import BF16_FEATURE, CpuTarget
+from stablehlo_py.backends.cpu.target import BF16_FEATURE, CpuTarget, required_features
 from stablehlo_py.backends.cpu.weight_tiles import SIDE
 from stablehlo_py.codegen.builder import BF16, F32, I8, I16, I32, Function, Index, Value, VectorType
 from stablehlo_py.codegen.index import Affine, affine_of
@@ -75,7 +75,7 @@ class UnitAttention(Attention):
         self.depth = _up(self.queries.width, self.step)
         if self.has_tiles:
             self.height = SIDE
-        self.rounds = BF16_FEATURE in target.features.replace("+", "").split(",")
+        self.rounds = BF16_FEATURE in required_features(target)
         self.before = SIDE if self.has_tiles else 0
         self.pitch = _up(self.count, PAIR * self.lanes) + (self.step if self.has_tiles else 0)  # of transposed values
         self.columns = _up(program.width, SIDE if self.has_tiles else 1)
