@@ -122,6 +122,8 @@ class TargetDescription:
         rounds: whether one instruction rounds f32 and f64 to whole numbers.
         converts_f16: whether one instruction makes f32 of f16, and one the reverse.
         divides_integers: whether one instruction divides a vector of integers.
+        scales: whether one instruction multiplies each lane of a vector of f32 or f64 by its own power of two
+            (AVX-512's vscalef).
         gathers: whether one instruction loads lanes that lie anywhere, in less time than loads of one after the other.
     """
 
@@ -136,6 +138,7 @@ class TargetDescription:
     rounds: bool = True
     converts_f16: bool = True
     divides_integers: bool = False
+    scales: bool = False
     gathers: bool = True
 
     def lanes(self, bits: int) -> int:

@@ -71,6 +71,18 @@ def test_special_values(op: str, dtype: type) -> None:
     same(evaluate(op, x), expected)
 
 
+@pytest.mark.skipif(AVX512 not in TARGETS, reason="needs AVX-512")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exponentials_are_scaled_by_one_instruction(dtype: type) -> None:
+    """With the bits of two products, denormal numbers included."""
+    end = 160 if dtype is np.float32 else 1200
+    x = np.concatenate([np.linspace(-end, end, SAMPLES), [np.inf, -np.inf, np.nan, 0.0, -0.0]]).astype(dtype)
+    by_target = [evaluate("exponential", x, target=target) for target in (AVX2, AVX512)]
+    assert by_target[0].tobytes() == by_target[1].tobytes()
+    kernel = compile_kernel(kernel_text("exponential", f"f{8 * x.itemsize}", x.size), AVX512).kernel
+    assert ".scalef." in "".join(kernel.functions.values())
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_huge_angles(dtype: type) -> None:
     x = np.array([3.4e4, 1e6, 1e9, 1e15, 3e38, -1e20, 2.5e12, 0.5], dtype)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from stablehlo_py.codegen.builder import F32, F64, I32, I64, Function, ScalarType, Value, vector
+from stablehlo_py.codegen.builder import F32, F64, I8, I16, I32, I64, Function, ScalarType, Value, vector
 
 Double: TypeAlias = tuple[Value, Value]
 
@@ -20,6 +20,7 @@ MANTISSA = {F32: 23, F64: 52}
 BIAS = {F32: 127, F64: 1023}
 # 1.5 * 2^(mantissa bits): adding it rounds to an integer, which then stands in the low bits.
 MAGIC = {F32: 12582912.0, F64: 6755399441055744.0}
+_ROUNDS_AS_USUAL = 4  # what instructions of AVX-512 take for the processor's current mode
 TINY = {F32: 2.0**-126, F64: 2.0**-1022}  # the least normal number
 
 
@@ -103,6 +104,24 @@ def at_least(f: Function, x: Value, bound: float) -> Value:
     """max(x, bound); a NaN stays."""
     limit = const(f, x, bound)
     return f.select(f.cmp("olt", x, limit), limit, x)
+
+
+def scales(f: Function, x: Value) -> bool:
+    """Whether the target has an instruction for `scaled_at_once` of this type."""
+    target = f.emit.target
+    return target is not None and target.scales and x.type.lanes > 1 and _width(x) in (128, 256, 512)
+
+
+def scaled_at_once(f: Function, x: Value, power: Value) -> Value:
+    """x 2^power, rounded once, where `power` has x's type and whole numbers."""
+    name = f"llvm.x86.avx512.mask.scalef.p{'s' if x.type.element is F32 else 'd'}.{_width(x)}"
+    everywhere = f.const(-1, I16 if x.type.lanes > 8 else I8)
+    rounding = [f.const(_ROUNDS_AS_USUAL, I32)] if _width(x) == 512 else []
+    return f.target_intrinsic(name, x, power, x, everywhere, *rounding, result=x.type)
+
+
+def _width(x: Value) -> int:
+    return x.type.lanes * x.type.element.bits
 
 
 def any_lane(f: Function, condition: Value) -> Value:
