@@ -32,6 +32,7 @@ class Assembly:
     Attributes:
         emit: writes the function, in the language that its class is for; the llvm dialect unless one is given.
         barriers: how many it has in its text.
+        common: functions that it calls and others may call, too: their text by name; None: it calls none (shared.py).
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Assembly:
         self.name = name
         self.emit = emitter or LlvmEmitter()
         self.barriers = 0
+        self.common: dict[str, str] | None = None
         self.parameters = {parameter: Value(self.emit.parameter(parameter), type_) for parameter, type_ in parameters}
         self.sizes: tuple[SizeTable, Value] | None = None  # what sizes are where, and the table's address
         self._noalias = frozenset(noalias)

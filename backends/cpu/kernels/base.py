@@ -89,7 +89,9 @@ class Kernel:
         externals = {name: text for function in functions for name, text in function.externals.items()}
         texts = {function.name: function.text() for function in functions}
         phases = tuple(phase for _, phase in parts)
-        return cls(texts, phases, shared_bytes, private_bytes, externals, tables or {}, common or {}, communicates)
+        shared = {name: text for function in functions for name, text in (function.common or {}).items()}
+        common = {**shared, **(common or {})}
+        return cls(texts, phases, shared_bytes, private_bytes, externals, tables or {}, common, communicates)
 
 
 Part: TypeAlias = tuple[Function, Phase]
@@ -121,6 +123,7 @@ def phase_function(fusion: Fusion, target: CpuTarget, suffix: str = "", *, alias
     parameters = [(pointer, PTR) for pointer in pointers] + [("begin", I64), ("end", I64)]
     noalias = () if aliased or fusion.aliased else pointers
     f = Function(fusion.name + suffix, parameters, target.emitter(), noalias=noalias)
+    f.common = {} if target.shares_functions else None
     if fusion.sizes is not None:
         f.sizes = fusion.sizes, f.parameters["sizes"]
     return f

@@ -48,6 +48,7 @@ def emit(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Va
         {symbol: text for kernel in kernels for symbol, text in kernel.functions.items()},
         tuple(phase for kernel in kernels for phase in kernel.phases),
         externals={name: text for kernel in kernels for name, text in kernel.externals.items()},
+        common={name: text for kernel in kernels for name, text in kernel.common.items()},
     )
 
 

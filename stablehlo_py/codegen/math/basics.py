@@ -129,14 +129,22 @@ def any_lane(f: Function, condition: Value) -> Value:
     return condition if condition.type.lanes == 1 else f.reduce_lanes("or", condition)
 
 
-def where_rare(f: Function, rare: Value, slow: Callable[[], Sequence[Value]], fast: Sequence[Value]) -> list[Value]:
+def where_rare(
+    f: Function,
+    rare: Value,
+    slow: Callable[[], Sequence[Value]],
+    fast: Sequence[Value],
+    *,
+    unlikely: bool = False,
+) -> list[Value]:
     """`fast`, and `slow()` in the lanes where the rare condition holds; code for it runs only if there is one. A lane's
-    bits do not depend on its neighbours: those may be padding, or other elements with another number of threads."""
+    bits do not depend on its neighbours: those may be padding, or other elements with another number of threads.
+    `unlikely`: as of `Function.if_`."""
 
     def replaced() -> list[Value]:
         return [f.select(rare, one, other) for one, other in zip(slow(), fast, strict=True)]
 
-    return f.if_(any_lane(f, rare), replaced, lambda: list(fast))
+    return f.if_(any_lane(f, rare), replaced, lambda: list(fast), unlikely=unlikely)
 
 
 # --- sums and products of two values ---------------------------------------------------------------------------------

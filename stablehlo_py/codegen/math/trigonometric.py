@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stablehlo_py.codegen.builder import F32, F64, I32, Function, Value
+from stablehlo_py.codegen.builder import F32, F64, I32, Function, Type, Value
 from stablehlo_py.codegen.math.basics import (
     MAGIC,
     absolute,
@@ -25,6 +25,7 @@ from stablehlo_py.codegen.math.basics import (
     where_rare,
 )
 from stablehlo_py.codegen.math.huge_angles import reduce_huge
+from stablehlo_py.codegen.shared import in_parts, shared_code
 
 _HALF_PI = {
     F32: (1.57079637050628662109375, -4.371138828673793e-8, -1.7151245100058819e-15),
@@ -96,12 +97,20 @@ def _reduced(f: Function, x: Value, added: Value | None = None) -> tuple[Value, 
     r, low = fast_two_sum(f, exact, step)
     low = f.fma(n, third, f.fadd(low, rest))
     rare = f.cmp("ugt", absolute(f, x), const(f, x, _USUAL[element]))
-    slow = reduce_huge if element is F64 else _reduced_in_double
-    q, r, low = where_rare(f, rare, lambda: slow(f, x), [bits(f, shifted), r, low])
+    usual = [bits(f, shifted), r, low]
+    # A call leaves no registers to what comes before and after it.
+    q, r, low = where_rare(
+        f, rare, lambda: shared_code(f, "shlo_angle", _reduced_slowly, x), usual, unlikely=f.common is not None
+    )
     if added is not None:
         r, lost = two_sum(f, r, added)
         low = f.fadd(low, lost)
     return q, r, low
+
+
+def _reduced_slowly(f: Function, x: Value) -> Sequence[Value]:
+    """The same of any angle from 2^4 on."""
+    return reduce_huge(f, x) if x.type.element is F64 else _reduced_in_double(f, x)
 
 
 def _reduced_in_double(f: Function, x: Value) -> Sequence[Value]:
@@ -116,7 +125,14 @@ def _reduced_in_double(f: Function, x: Value) -> Sequence[Value]:
     single = f.cast("fptrunc", r, F32)
     low = f.cast("fptrunc", f.fsub(r, f.cast("fpext", single, F64)), F32)
     huge = f.cmp("ugt", absolute(f, x), const(f, x, _LARGE))
-    return where_rare(f, huge, lambda: reduce_huge(f, x), [f.cast("trunc", bits(f, shifted), I32), single, low])
+    usual = [f.cast("trunc", bits(f, shifted), I32), single, low]
+    return where_rare(f, huge, lambda: _reduced_by_parts(f, x, [value.type for value in usual]), usual)
+
+
+def _reduced_by_parts(f: Function, x: Value, results: Sequence[Type]) -> Sequence[Value]:
+    """`reduce_huge` of an f32, whose code is in f64: as many lanes at a time as a vector has of those."""
+    target = f.emit.target
+    return in_parts(f, reduce_huge, target.lanes(F64.bits) if target else x.type.lanes, x, results)
 
 
 def _sine(f: Function, r: Value, low: Value) -> Value:
