@@ -156,6 +156,7 @@ class FusionPolicy:
         body_ops, outputs: of one fusion; they bound code size and compile time.
         concatenated: operands up to which producers are fused into a concatenate.
         operand_views: ops on operands of a dot that are part of how it reads them.
+        rounded_operands: types of numbers that a dot rounds its operands to, if nothing else reads these arguments.
         operand_layout: whether a dot reads an operand that lies so, where that is not how it lies in memory.
         weights: how the right operand of a dot is stored where it is a constant; None: as it is.
         immediates: by kind of one op, which constants of one element it takes as numbers, not from memory: from the
@@ -175,6 +176,7 @@ class FusionPolicy:
     outputs: int = 4
     concatenated: int = 4
     operand_views: frozenset[str] = frozenset()
+    rounded_operands: frozenset[str] = frozenset()
     operand_layout: Callable[[Layout], bool] = lambda layout: True
     weights: Callable[[ir.Operation], WeightLayout | None] = lambda dot: None
     immediates: Mapping[str, Callable[[int], int]] = field(default_factory=dict)

@@ -58,12 +58,19 @@ Dimensions = Sequence[Digits]
 @dataclass(frozen=True)
 class Operand:
     """Where an operand lies: a pointer parameter, an offset in scalars, and how its scalars are read. `tiled`: it has
-    been packed for a matrix unit; its strides are those that it had before, dense and row-major."""
+    been packed for a matrix unit; its strides are those that it had before, dense and row-major. `rounded`: what its
+    numbers are rounded to before they are multiplied; None: they are not."""
 
     pointer: str
     offset: IntLike
     element: Element
     tiled: bool = False
+    rounded: Element | None = None
+
+    @property
+    def factor(self) -> Element:
+        """The type of what is multiplied."""
+        return self.rounded or self.element
 
     def at(
         self, f: Function, indices: Sequence[Index] = (), strides: Sequence[IntLike] = (), start: Index = 0

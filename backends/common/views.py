@@ -4,7 +4,7 @@ its way out (dialect/index_map.py)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.dialect.formats import FORMATS
@@ -16,11 +16,13 @@ from stablehlo_py.mlir import ir
 
 @dataclass(frozen=True)
 class View:
-    """A fusion input and where the elements of a view of it lie; `element`: as it is stored."""
+    """A fusion input and where the elements of a view of it lie; `element`: as it is stored; `rounded`: what its
+    numbers are rounded to, if they are."""
 
     argument: int
     layout: Layout
     element: Element
+    rounded: Element | None = None
 
 
 def _widens(source: Element, target: Element, accumulator: Element) -> bool:
@@ -36,20 +38,24 @@ def _widens(source: Element, target: Element, accumulator: Element) -> bool:
     return target.bits > source.bits and (source.unsigned or not target.unsigned) and accumulator.bits >= target.bits
 
 
-def view_of(value: ir.Value, accumulator: Element) -> View | None:
-    """The view that a chain of shape ops and widening conversions makes of a fusion input; None when it is not one."""
+def view_of(value: ir.Value, accumulator: Element, *, rounds: bool = False) -> View | None:
+    """The view that a chain of shape ops and widening conversions makes of a fusion input; None when it is not one.
+    `rounds`: one conversion may also be from the accumulator's type of floats to a narrower one."""
     if isinstance(value, ir.BlockArgument) or not isinstance(value.owner, (ir.Operation, ir.OpView)):
         argument = ir.BlockArgument(value)
         return View(argument.arg_number, Layout.dense(shape(value)), element(value))
     op = value.owner.operation
     name = op.name.removeprefix("hlo.")
-    inner = view_of(op.operands[0], accumulator) if name in VIEW_OPS or name == "convert" else None
+    inner = view_of(op.operands[0], accumulator, rounds=rounds) if name in VIEW_OPS or name == "convert" else None
     if inner is None:
         return None
     if name == "convert":
-        return inner if _widens(inner.element, element(value), accumulator) else None
+        of = element(value)
+        if rounds and inner.element == accumulator and not inner.rounded and _widens(of, accumulator, accumulator):
+            return replace(inner, rounded=of)
+        return inner if not inner.rounded and _widens(inner.element, of, accumulator) else None
     layout = view(inner.layout, name, {key: symints(op, key) for key in VIEW_OPS[name]}, shape(value))
-    return None if layout is None else View(inner.argument, layout, inner.element)
+    return None if layout is None else replace(inner, layout=layout)
 
 
 def is_elementwise(op: ir.OpView) -> bool:

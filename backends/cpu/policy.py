@@ -51,6 +51,7 @@ FUSION = FusionPolicy(
     outputs=8,
     concatenated=16,
     operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
+    rounded_operands=frozenset(("bf16",)),
     operand_layout=_is_loadable,
     weights=weight_layout,
     # Initial values of reductions are broadcast to registers; `select_and_scatter` has two operands before its own.

@@ -31,18 +31,22 @@ def grow_epilogues(clusters: Clusters, limits: EpilogueLimits) -> None:
 def is_view_chain(clusters: Clusters, node: int) -> bool:
     """Can `node` be part of how the dots that use it address their operand? It is a view or an exact conversion, all
     its users are dots, or views of which the same holds, and the backend's dots read what lies as the whole chain
-    says."""
-    return _chain(clusters, node, None, 0)
+    says. An argument's conversion may round, where one dot alone reads it: one that is computed is rounded as it is
+    written."""
+    return _chain(clusters, node, None, 0, rounds=clusters.graph.nodes[node].producers[:1] == [-1])
 
 
-def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int) -> bool:
+def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int, *, rounds: bool) -> bool:
     graph = clusters.graph
     op, users = graph.nodes[node], clusters.users[node]
     if not users or depth == _MAX_VIEW_CHAIN or op.name not in clusters.policy.operand_views:
         return False
     before = layout or Layout.dense(graph.shape(op.operands[0]))
+    rounds = rounds and len(users) == 1
     if op.name == "convert":
-        after = before if _widens(op) else None
+        rounded = str(element_type(op.op.results[0])) in clusters.policy.rounded_operands
+        reads = _widens(op) or (rounds and rounded and isinstance(element_type(op.op.operands[0]), ir.F32Type))
+        after = before if reads else None
     else:
         after = view(before, op.name, op.attributes, op.shape)
     if after is None or not clusters.policy.operand_layout(after):
@@ -51,7 +55,7 @@ def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int) -> 
         reader = graph.nodes[user]
         if reader.name == "dot":
             continue
-        if reader.role != LOOP or not _chain(clusters, user, after, depth + 1):
+        if reader.role != LOOP or not _chain(clusters, user, after, depth + 1, rounds=rounds):
             return False
     return True
 

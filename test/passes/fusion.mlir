@@ -92,3 +92,42 @@ func.func @alone(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %2 = "hlo.cholesky"(%1#0) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
   return %2 : tensor<64x64xf32>
 }
+
+// -----
+
+// An argument that one dot alone reads is rounded as it is read.
+
+// CHECK-LABEL: func.func public @rounds_arguments
+// CHECK-NEXT: call @[[DOT:.*]](%arg0, %arg1)
+// CHECK: func.func private @[[DOT]](%arg0: tensor<8x16xf32>, %arg1: tensor<16x32xf32>) -> tensor<8x32xf32>
+// CHECK-COUNT-2: hlo.convert
+// CHECK: hlo.dot
+func.func public @rounds_arguments(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> tensor<8x32xf32> {
+  %a = "hlo.convert"(%x) : (tensor<8x16xf32>) -> tensor<8x16xbf16>
+  %b = "hlo.convert"(%w) : (tensor<16x32xf32>) -> tensor<16x32xbf16>
+  %0 = "hlo.dot"(%a, %b) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<8x16xbf16>, tensor<16x32xbf16>) -> tensor<8x32xf32>
+  return %0 : tensor<8x32xf32>
+}
+
+// -----
+
+// What two read, or what is computed, is rounded once.
+
+// CHECK-LABEL: func.func public @rounds_once
+// CHECK-NEXT: %[[A:.*]] = call @[[FIRST:.*]](%arg0)
+// CHECK-NEXT: %[[B:.*]] = call @[[SECOND:.*]](%arg1)
+// CHECK-NEXT: call @{{.*}}(%[[A]], %[[B]])
+// CHECK-NEXT: call @{{.*}}(%[[B]])
+// CHECK: func.func private @[[FIRST]]
+// CHECK-NEXT: hlo.exponential
+// CHECK-NEXT: hlo.convert
+// CHECK: func.func private @[[SECOND]]
+// CHECK-NEXT: hlo.convert
+func.func public @rounds_once(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %e = "hlo.exponential"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %a = "hlo.convert"(%e) : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+  %b = "hlo.convert"(%w) : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+  %0 = "hlo.dot"(%a, %b) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xf32>
+  %1 = "hlo.dot"(%b, %b) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xf32>
+  return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
+}

@@ -29,7 +29,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import Split
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.kernels.units import units_of
 from stablehlo_py.backends.cpu.kernels.vector_unit import VectorUnit
-from stablehlo_py.backends.cpu.target import BF16_FEATURE, CpuTarget, required_features
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.weight_tiles import SIDE
 from stablehlo_py.codegen.builder import BF16, F32, I8, I16, I32, Function, Index, Value, VectorType
 from stablehlo_py.codegen.index import Affine, affine_of
@@ -61,7 +61,6 @@ class UnitAttention(Attention):
     Attributes:
         step: elements of a row that an instruction multiplies. depth: of a row of keys, whole steps.
         before: lines for keys of the tile before that are multiplied once more.
-        rounds: whether an instruction rounds weights to bf16; as those that multiply, it takes subnormal numbers for 0.
         columns, pitch: transposed values of a head, and numbers from one column to the next.
     """
 
@@ -75,7 +74,6 @@ class UnitAttention(Attention):
         self.depth = _up(self.queries.width, self.step)
         if self.has_tiles:
             self.height = SIDE
-        self.rounds = BF16_FEATURE in required_features(target)
         self.before = SIDE if self.has_tiles else 0
         self.pitch = _up(self.count, PAIR * self.lanes) + (self.step if self.has_tiles else 0)  # of transposed values
         self.columns = _up(program.width, SIDE if self.has_tiles else 1)
@@ -234,7 +232,7 @@ class _UnitTile(Tile):
                     with p.e.predicated(self._predicate(v)):
                         score = f.load(self.type, w, self._at(line, v))
                         place = self._place(v, affine_of(key, self.a.count - 1))
-                        added, weight = p.weight_at(place, score, references[v], rounds=not self.a.rounds)
+                        added, weight = p.weight_at(place, score, references[v], rounds=not self.a.unit.rounding)
                     sum_ = f.fadd(sum_, added)
                     weights.append(weight)
                 f.store(self._paired(*weights), w, self._at(number, v))
@@ -247,9 +245,8 @@ class _UnitTile(Tile):
     def _paired(self, low: Value, high: Value) -> Value:
         """Pairs of bf16: of numbers that have been rounded, or where an instruction does that."""
         f, lanes, type_ = self.f, self.lanes, self.pairs
-        if self.a.rounds:
-            name = f"llvm.x86.avx512bf16.cvtne2ps2bf16.{32 * lanes}"
-            both = f.target_intrinsic(name, high, low, result=VectorType(2 * lanes, BF16))
+        if rounding := self.a.unit.rounding:
+            both = f.target_intrinsic(rounding, high, low, result=VectorType(2 * lanes, BF16))
             order = [lane + half for lane in range(lanes) for half in (0, lanes)]
             return f.bitcast(f.shuffle(both, both, order), type_)
         low, high = (f.bitcast(value, type_) for value in (low, high))

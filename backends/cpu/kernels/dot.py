@@ -33,13 +33,18 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
 def _phases(rooted: Rooted) -> None:
     lhs, rhs = rooted.root.operands
-    a, b = rooted.source(lhs), rooted.source(rhs)
     axes = functools.partial(dot_axes, rooted.root)
+    a, b = (rooted.source(operand, rounds=True) for operand in (lhs, rhs))
     tiles = _tiles(rooted.root, b)
     if tiles is not None:
         fits = axes(a.dimensions, tiles.dimensions, None) is not None and rooted.has_unit(a, tiles, axes)
         b = tiles if fits else rooted.materialized(rhs)
-    if dot_axes(rooted.root, a.dimensions, b.dimensions, None) is None:
+    fits = axes(a.dimensions, b.dimensions, None) is not None
+    if (a.operand.rounded or b.operand.rounded) and not (fits and rooted.has_unit(a, b, axes)):
+        # Only what packs operands for units rounds them.
+        a, b = (rooted.source(value) if read.operand.rounded else read for value, read in ((lhs, a), (rhs, b)))
+        fits = axes(a.dimensions, b.dimensions, None) is not None
+    if not fits:
         a, b = rooted.materialized(lhs), rooted.materialized(rhs)
     if not rooted.has_unit(a, b, axes):
         a, b = _pairs(rooted, a, b)

@@ -35,13 +35,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
-from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, CpuTarget
+from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, BF16_FEATURE, CpuTarget, required_features
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
 from stablehlo_py.backends.cpu.weight_tiles import LEAST, LEAST_SHORT, PANEL, SIDE
 from stablehlo_py.codegen.builder import F32, I8, I16, I32, Function, ScalarType, Value
@@ -66,12 +66,14 @@ FULL = 0.5  # of each step, at least, so much has to be no padding
 
 @dataclass(frozen=True)
 class Unit:
-    """What multiplies: `scalar` as operands lie in memory, `group` of them in 32 bits, the instruction by LLVM's
-    name."""
+    """What multiplies: `scalar` as operands lie in memory, `group` of them in 32 bits, the instruction by LLVM's name.
+    `rounding`: the one that rounds two vectors of f32 to such operands, if the CPU has that; like those that multiply,
+    it takes subnormal numbers for 0."""
 
     scalar: ScalarType
     group: int
     instruction: str
+    rounding: str = field(default="", kw_only=True)
 
     @property
     def lanes(self) -> int:
@@ -100,11 +102,17 @@ class Unit:
 def tile_unit(a: Element, b: Element, accumulator: ScalarType, target: CpuTarget) -> Unit | None:
     """The matrix unit for operands of these types, if the target has one."""
     if accumulator == F32 and a.name == b.name == "bf16" and AMX_BF16 in target.matrix_units:
-        return Unit(I16, 2, "llvm.x86.tdpbf16ps")
+        return Unit(I16, 2, "llvm.x86.tdpbf16ps", rounding=bf16_rounding(target))
     if accumulator == I32 and are_bytes(a, b) and AMX_INT8 in target.matrix_units:
         signs = "".join("u" if each.unsigned else "s" for each in (a, b))
         return Unit(I8, 4, f"llvm.x86.tdpb{signs}d")
     return None
+
+
+def bf16_rounding(target: CpuTarget) -> str:
+    """The instruction of a unit of bf16 that rounds."""
+    has = BF16_FEATURE in required_features(target)
+    return f"llvm.x86.avx512bf16.cvtne2ps2bf16.{target.vector_bits}" if has else ""
 
 
 def are_bytes(*elements: Element) -> bool:
@@ -237,7 +245,8 @@ class UnitProduct:
     @property
     def packs_a(self) -> bool:
         """Whether A is packed: tiles cannot be loaded from where it is."""
-        return self.by_panel or self.inner.size % self.unit.depth != 0 or self.inner.a != 1
+        in_place = self.inner.a == 1 and self.inner.size % self.unit.depth == 0 and not self.contraction.a.rounded
+        return self.by_panel or not in_place
 
     @property
     def streams_b(self) -> bool:

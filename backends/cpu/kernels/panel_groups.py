@@ -15,7 +15,21 @@ from functools import lru_cache
 from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.weight_tiles import SIDE
-from stablehlo_py.codegen.builder import I8, I16, I32, I64, PTR, Function, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.builder import (
+    BF16,
+    F32,
+    I8,
+    I16,
+    I32,
+    I64,
+    PTR,
+    Function,
+    Index,
+    ScalarType,
+    Value,
+    VectorType,
+)
+from stablehlo_py.codegen.types import ELEMENTS
 
 SIGNS = -0x7F7F7F80  # the highest bit of each byte
 
@@ -30,20 +44,25 @@ class PanelGroups:
         group: elements of a group: four bytes, or two numbers of 16 bits.
         valid: columns that are there.
         flips: bytes get the other sign.
+        rounds: numbers are f32, which are rounded to bf16; by which instruction, as LLVM calls it: `rounding`.
     """
 
     group: int
     valid: int
     flips: bool
+    rounds: bool = False
+    rounding: str = ""
 
     @property
     def symbol(self) -> str:
         """The name of its function."""
-        return f"shlo_groups_{self.group}_{self.valid}{'_x' * self.flips}"
+        return f"shlo_groups_{self.group}_{self.valid}{'_x' * self.flips}{'_f32' * self.rounds}"
 
     @property
     def scalar(self) -> ScalarType:
-        """Of the elements."""
+        """Of the elements, as they are read."""
+        if self.rounds:
+            return F32
         return I8 if self.group == 4 else I16
 
     def text(self, target: CpuTarget) -> str:
@@ -63,6 +82,19 @@ def columns_of(f: Function, group: int, valid: int, lanes_of: Lanes) -> list[Val
         return [_quads(f, [lanes_of(row, first) for row in range(group)]) for first in halves]
     a, b = (lanes_of(row, 0) for row in range(group))
     return [_interleaved(f, a, b, first, SIDE) for first in range(0, a.type.lanes, SIDE)]
+
+
+def rounded(f: Function, numbers: Value, rounding: str) -> Value:
+    """A vector of f32 as bf16, by an instruction for two of 16, or by arithmetic."""
+    lanes = numbers.type.lanes
+    if not rounding:
+        of = ELEMENTS["bf16"]
+        assert of.round is not None and of.encode is not None
+        return of.encode(f, of.round(f, numbers))
+    low, *others = (f.shuffle(numbers, numbers, range(first, first + SIDE)) for first in range(0, lanes, SIDE))
+    both = f.target_intrinsic(rounding, *(others or [low]), low, result=VectorType(2 * SIDE, BF16))
+    both = f.bitcast(both, VectorType(2 * SIDE, I16))
+    return both if others else f.shuffle(both, both, range(SIDE))
 
 
 def flipped(f: Function, numbers: Value) -> Value:
@@ -86,8 +118,10 @@ def _text(groups: PanelGroups, target: CpuTarget) -> str:
             lanes = -(-left // SIDE) * SIDE
             place, type_ = f.iadd(f.imul(f.along, row), first), VectorType(lanes, scalar)
             if left == lanes:
-                return f.load(type_, at, place)
-            return f.masked_load(type_, at, place, f.tail_mask(left, lanes), f.const(0, type_))
+                numbers = f.load(type_, at, place)
+            else:
+                numbers = f.masked_load(type_, at, place, f.tail_mask(left, lanes), f.const(0, type_))
+            return rounded(f, numbers, groups.rounding) if groups.rounds else numbers
 
         for half, value in enumerate(columns_of(f, groups.group, valid, lanes_of)):
             f.store(flipped(f, value) if groups.flips else value, end, half * TILE)

@@ -71,14 +71,14 @@ class Rooted:
         self.arithmetic = arithmetic_of(root.results[0])
         self.builder = KernelBuilder(fusion, target)
 
-    def source(self, value: ir.Value) -> Source:
+    def source(self, value: ir.Value, *, rounds: bool = False) -> Source:
         """Where an operand of the root is read: in an input if it is a view of one, else in scratch that a first phase
-        fills."""
-        view = view_of(value, self.arithmetic.element)
+        fills. `rounds`: who reads it can round its numbers."""
+        view = view_of(value, self.arithmetic.element, rounds=rounds)
         if view is None:
             return self.materialized(value)
-        parts = self.arithmetic.parts
-        operand = Operand(f"in{view.argument}", view.layout.offset * parts, memory_element(view.element))
+        parts, of = self.arithmetic.parts, memory_element(view.element)
+        operand = Operand(f"in{view.argument}", view.layout.offset * parts, of, rounded=view.rounded)
         return Source(operand, scaled(view.layout.dimensions, parts))
 
     def materialized(self, value: ir.Value) -> Source:
@@ -129,7 +129,7 @@ class Rooted:
     def has_unit(self, a: Source, b: Source, axes: AxesOf, frame: Frame | None = None) -> bool:
         """Whether the target has a matrix unit, or instructions, that compute the product of these operands. Raises
         NoLoops as `emit` does."""
-        if not units_of(a.operand.element, b.operand.element, self.arithmetic, self.target):
+        if not units_of(a.operand.factor, b.operand.factor, self.arithmetic, self.target):
             return False
         contraction, _ = self.chosen(a, b, axes, frame or self._whole())
         return fitting_unit(contraction, self.arithmetic, self.target) is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct
-from stablehlo_py.backends.cpu.kernels.panel_groups import PanelGroups, columns_of, flipped
+from stablehlo_py.backends.cpu.kernels.panel_groups import PanelGroups, columns_of, flipped, rounded
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
@@ -23,6 +23,9 @@ class TilePacking:
 
     def __init__(self, f: Function, product: UnitProduct, side: str) -> None:
         self.f, self.product, self.side, self.unit = f, product, side, product.unit
+        self.operand: Operand = getattr(product.contraction, side)
+        self.rounds = self.operand.rounded is not None
+        self.scalar = self.operand.element.storage if self.rounds else product.unit.scalar
         self.along = int(getattr(product.inner, side))
         self.panel_step, self.step, self.row_step = product.room_steps(side)
         axis = product.contraction.m if side == "a" else product.contraction.n
@@ -31,25 +34,23 @@ class TilePacking:
     def emit(self, number: Value, room: Operand) -> None:
         """Iteration `number`."""
         f, product, side, unit, across = self.f, self.product, self.side, self.unit, self.across
-        contraction = product.contraction
         size = product.m if side == "a" else product.n
         width = SIDE if side == "a" else PANEL
         own = [axis for axis in product.outer if getattr(axis, side)]
         several = product.pack_iterations(side) // product.copies(side)
         digits = unravel(f, f.idiv(number, several), [axis.size for axis in own])
-        operand: Operand = getattr(contraction, side)
-        source = operand.at(f, digits, [getattr(axis, side) for axis in own])
+        source = self.operand.at(f, digits, [getattr(axis, side) for axis in own])
         target = room.at(f, digits, product.strides(side, own))
         part = f.irem(number, several)
 
         def tiles(at: Value, to: Value, place: Index, valid: int, depth: int, groups: int = SIDE) -> None:
             """One step of a panel, or of a tile of rows: so many groups of it."""
-            start = f.gep(at, f.imul(place, width * across), unit.scalar)
+            start = f.gep(at, f.imul(place, width * across), self.scalar)
             self._tiles(start, f.gep(to, f.imul(place, self.panel_step), I32), valid, depth, groups)
 
         def step(at: Value, to: Value, block: Index, body: Callable[[Value, Value, int], None], depth: int) -> None:
             """Step `block` along the innermost axis: `body` where it begins. `depth` of its elements are there."""
-            start = f.gep(at, f.imul(block, unit.depth * self.along), unit.scalar)
+            start = f.gep(at, f.imul(block, unit.depth * self.along), self.scalar)
             body(start, f.gep(to, f.imul(block, self.step), I32), depth)
 
         if product.by_tiles(side):
@@ -70,7 +71,7 @@ class TilePacking:
             return
         *outer, block = unravel(f, part, [*(axis.size for axis in product.others), product.steps_of_inner])
         steps = [int(getattr(axis, side)) for axis in product.others]
-        at = f.gep(source, offset(f, outer, steps), unit.scalar)
+        at = f.gep(source, offset(f, outer, steps), self.scalar)
         to = f.gep(target, f.imul(f.isub(part, block), self.step), I32)
 
         def all_tiles(start: Value, end: Value, depth: int) -> None:
@@ -78,7 +79,7 @@ class TilePacking:
             groups = READ // unit.group if side == "b" and across == 1 and depth == unit.depth else SIDE
 
             def run(number: Index) -> None:
-                at = f.gep(start, f.imul(number, groups * unit.group * self.along), unit.scalar)
+                at = f.gep(start, f.imul(number, groups * unit.group * self.along), self.scalar)
                 to = f.gep(end, f.imul(number, groups * SIDE), I32)
                 f.loop(0, whole, 1, lambda place: tiles(at, to, place, width, depth, groups))
                 if rest:
@@ -110,11 +111,11 @@ class TilePacking:
                 groups = READ // unit.group if depth == unit.depth and not product.by_panel else SIDE
 
                 def run(number: Index) -> None:
-                    row = f.gep(at, f.imul(number, groups * unit.group * self.along), unit.scalar)
+                    row = f.gep(at, f.imul(number, groups * unit.group * self.along), self.scalar)
                     end = f.gep(start, f.imul(number, groups * SIDE), I32)
 
                     def panel(place: Index, valid: int) -> None:
-                        there = f.gep(row, f.imul(place, PANEL * self.across), unit.scalar)
+                        there = f.gep(row, f.imul(place, PANEL * self.across), self.scalar)
                         self._tiles(there, f.gep(end, f.imul(f.isub(place, first), pitch), I32), valid, depth, groups)
 
                     f.loop(first, f.imin(last, whole), 1, lambda place: panel(place, PANEL))
@@ -133,10 +134,10 @@ class TilePacking:
         f, product = self.f, self.product
         *others, block = unravel(f, number, [*(axis.size for axis in product.others), product.steps_of_inner])
         at = product.contraction.b.at(f, outer, [axis.b for axis in product.outer])
-        at = f.gep(at, offset(f, others, [int(axis.b) for axis in product.others]), self.unit.scalar)
+        at = f.gep(at, offset(f, others, [int(axis.b) for axis in product.others]), self.scalar)
 
         def begin(where: Index, depth: IntLike) -> None:
-            body(f.gep(at, f.imul(where, self.unit.depth * self.along), self.unit.scalar), int(depth))
+            body(f.gep(at, f.imul(where, self.unit.depth * self.along), self.scalar), int(depth))
 
         each_panel(f, block, product.inner.size, self.unit.depth, begin)
 
@@ -148,7 +149,7 @@ class TilePacking:
         called = self._call(start, end, valid, min(groups, depth // self.unit.group)) if along_rows else 0
         width = PANEL if along_rows else SIDE
         for first in range(0, valid, width):
-            at = f.gep(start, first * self.across, self.unit.scalar)
+            at = f.gep(start, first * self.across, self.scalar)
             for row, values in enumerate(
                 self._rows(at, depth, min(width, valid - first), range(called, groups)), called
             ):
@@ -161,7 +162,7 @@ class TilePacking:
         shared, product, unit = self.product.shared_packing, self.product, self.unit
         if shared is None or not groups:
             return 0
-        function = PanelGroups(unit.group, valid, product.flips)
+        function = PanelGroups(unit.group, valid, product.flips, self.rounds, unit.rounding if self.rounds else "")
         shared.add(function)
         function.call(self.f, start, self.along, end, groups)
         return groups
@@ -182,7 +183,7 @@ class TilePacking:
         below = product.steps_of_inner * math.prod(int(axis.size) for axis in inner)
 
         def turn(index: Index) -> None:
-            at = f.gep(source, f.imul(index, getattr(first, self.side)), self.unit.scalar)
+            at = f.gep(source, f.imul(index, getattr(first, self.side)), self.scalar)
             to = f.gep(target, f.imul(index, below * self.step), I32)
             self._nest(at, to, inner, body)
 
@@ -217,17 +218,21 @@ class TilePacking:
         """Element `number` of the contracted axis, of `valid` rows or columns from `first` on."""
         f, unit, across = self.f, self.unit, self.across
         lanes = -(-valid // SIDE) * SIDE
-        type_ = VectorType(lanes, unit.scalar)
+        type_ = VectorType(lanes, self.scalar)
         if number >= depth:
-            return f.const(0, type_)
+            return f.const(0, VectorType(lanes, unit.scalar))
         start = number * self.along + first * across
         if across == 1:
             return self._load(at, start, lanes, None if valid == lanes else f.tail_mask(valid, lanes))
         places = f.const_lanes([min(lane, valid - 1) * across for lane in range(lanes)], I64)
-        return f.gather(type_, f.gep(at, start, unit.scalar), places)
+        return self._rounded(f.gather(type_, f.gep(at, start, self.scalar), places))
 
     def _load(self, at: Value, offset: int, lanes: int, mask: Value | None) -> Value:
-        f, type_ = self.f, VectorType(lanes, self.unit.scalar)
+        f, type_ = self.f, VectorType(lanes, self.scalar)
         if mask is None:
-            return f.load(type_, at, offset)
-        return f.masked_load(type_, at, offset, mask, f.const(0, type_))
+            return self._rounded(f.load(type_, at, offset))
+        return self._rounded(f.masked_load(type_, at, offset, mask, f.const(0, type_)))
+
+    def _rounded(self, numbers: Value) -> Value:
+        """Numbers as the unit multiplies them."""
+        return rounded(self.f, numbers, self.unit.rounding) if self.rounds else numbers

@@ -21,5 +21,5 @@ def fitting_unit(contraction: Contraction, arithmetic: Arithmetic, target: CpuTa
     """The unit that computes a contraction, where it pays."""
     if not contraction.is_known:
         return None
-    units = units_of(contraction.a.element, contraction.b.element, arithmetic, target)
+    units = units_of(contraction.a.factor, contraction.b.factor, arithmetic, target)
     return next((unit for unit in units if unit.fits(contraction)), None)

@@ -26,6 +26,7 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     Unit,
     UnitProduct,
     are_bytes,
+    bf16_rounding,
     inner_of,
     reads_tiles,
     rows_of,
@@ -94,7 +95,8 @@ def vector_unit(a: Element, b: Element, accumulator: ScalarType, target: CpuTarg
     """The instruction for operands of these types, if the target has one."""
     bits = target.vector_bits
     if accumulator == F32 and a.name == b.name == "bf16" and BF16_FEATURE in target.dots:
-        return VectorUnit(I16, 2, f"llvm.x86.avx512bf16.dpbf16ps.{bits}", target)
+        instruction = f"llvm.x86.avx512bf16.dpbf16ps.{bits}"
+        return VectorUnit(I16, 2, instruction, target, rounding=bf16_rounding(target))
     if accumulator == I32 and are_bytes(a, b) and set(target.dots) - {BF16_FEATURE}:
         return VectorUnit(I8, 4, f"llvm.x86.avx512.vpdpbusd.{bits}", target, (a.unsigned, b.unsigned))
     return None
@@ -134,7 +136,7 @@ class VectorProduct(UnitProduct):
     def packs_a(self) -> bool:
         """Whether A is packed: groups cannot be read where it is, or many panels would read rows that are pages
         apart."""
-        if self.inner.a != 1 or self.inner.size % self.unit.group:
+        if self.inner.a != 1 or self.inner.size % self.unit.group or self.contraction.a.rounded:
             return True
         apart = int(self.contraction.m.a) * self.unit.scalar.bits // 8
         return apart % PAGE == 0 and self.strip > WAYS and self.panels >= USED_BY
