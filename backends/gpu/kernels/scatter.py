@@ -3,7 +3,8 @@ unless the target asks for atomic updates (atomics.py).
 
 A *point* is a place in the operands that indices choose; what else a window covers are its *columns*. Where no two
 points can be one (a single window, `unique_indices`), a thread takes an element of the updates. Few points are taken
-one after another by a thread for each column. Else the points are sorted by where they go, and by their number:
+one after another by a thread for each column. Many updates of few places by an associative op (a histogram) are
+combined in bins (bins.py). Else the points are sorted by where they go, and by their number:
 
 * of a body that replaces, the last point of each place is written: a thread for a point and a column;
 * where the body is an associative op (the gradient of an embedding, a histogram), totals of points that go to one place
@@ -22,10 +23,12 @@ from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
+from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.backends.common.scatter import ScatterLayout
 from stablehlo_py.backends.gpu.kernels import loop
 from stablehlo_py.backends.gpu.kernels.atomics import update_atomically
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, numbered_kernel
+from stablehlo_py.backends.gpu.kernels.bins import Bins, binned
 from stablehlo_py.backends.gpu.kernels.ordering import sorted_bytes, sorted_numbers
 from stablehlo_py.backends.gpu.kernels.scanning import Sequences, combined_in_order
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -33,7 +36,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Delinearized, affine, delinearize, delinearized, scalar
+from stablehlo_py.codegen.index import Delinearized, affine, affine_of, delinearize, delinearized, scalar
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import ELEMENTS, Known, Lanes, element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
@@ -53,9 +56,14 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     operands = tuple(op.operands)[: len(op.results)]
     if num_elements(operands[0]) == 0:
         return GpuKernel((), {})
+    scatter = _Scatter(fusion, target, op)
+    bins = scatter.bins()
+    if bins is not None:
+        kernels, scratch = binned(bins, fusion, target)
+        return GpuKernel.of(*kernels, scratch_bytes=scratch)
     copied = [] if fusion.inplace else [replace(fusion, name=f"{fusion.name}.copy", outputs=operands, ops=())]
     kernels = [loop.written(copy, target) for copy in copied]
-    updates, scratch = _Scatter(fusion, target, op).emit()
+    updates, scratch = scatter.emit()
     return GpuKernel.of(*kernels, *updates, scratch_bytes=scratch)
 
 
@@ -81,14 +89,22 @@ class _Scatter:
         """How many elements of the updates each has."""
         return math.prod(self.sizes[d] for d in self.column_dims)
 
+    @property
+    def _count(self) -> int:
+        """Elements of a result."""
+        return math.prod(self.operand)
+
+    @property
+    def _new(self) -> list[ir.Value]:
+        """The updates."""
+        return list(self.op.operands)[self.count + 1 :]
+
     def emit(self) -> tuple[list[Function], int]:
         """The kernels that update, and how much scratch memory they take."""
         points, columns = self.points, self.columns
         if points * columns == 0:
             return [], 0
-        windows = math.prod(self.sizes[d] for d in self.layout.update_scatter_dims)
-        attributes = self.op.attributes
-        if windows == 1 or ("unique_indices" in attributes and attributes["unique_indices"].value):
+        if self._is_unique:
             return [self._threads(self.fusion.name, points * columns, self._one_update)], 0
         if self._is_atomic:
             return [self._threads(self.fusion.name, points * columns, self._one_atomically)], 0
@@ -102,7 +118,50 @@ class _Scatter:
         one = self._last if self._replaces else self._all_of_a_place
         return [*kernels, self._threads(self.fusion.name, points * columns, partial(one, at))], scratch
 
+    def bins(self) -> Bins | None:
+        """How updates are combined in bins, which writes all elements of the results; None: they are not."""
+        if self._is_atomic or not self._is_associative or self.points <= FEW_POINTS or self._is_unique:
+            return None
+        of_place = {*self.layout.index_of, *self.layout.batch_of}
+        sizes = [size if d in of_place else 1 for d, size in enumerate(self.operand)]
+        if math.prod(sizes) * self.columns != math.prod(self.operand):
+            return None
+        strides = [stride if d in of_place else 0 for d, stride in enumerate(row_major_strides(sizes))]
+        items = [
+            Reduction(result, update, old, op.name.removeprefix("hlo."), (), of)
+            for result, update, old, op, of in zip(
+                self.op.results, self._new, list(self.op.operands), self._body, self.of, strict=False
+            )
+        ]
+
+        def place(e: Elemental, point: Index) -> tuple[Index, Value]:
+            return self._destination(e, self._digits(e.f, point, 0), strides)
+
+        def read(e: Elemental, point: Index, column: Index) -> list[Lanes]:
+            return self._updates(e, self._digits(e.f, point, column))
+
+        def write(e: Elemental, place: Index, column: Index, totals: list[Lanes]) -> None:
+            digits = unravel(e.f, column, [self.sizes[d] for d in self.column_dims])
+            start = offset(e.f, unravel(e.f, place, sizes), self.strides)
+            to = offset(e.f, digits, [self.along[d] for d in self.column_dims], start)
+            here = ((self._count, affine_of(to, self._count - 1)),)
+            old = [e.value(value, here) for value in list(self.op.operands)[: self.count]]
+            for number, (of, value) in enumerate(zip(self.of, self._combined(e.f, old, totals), strict=True)):
+                e.write(of, e.f.parameters[f"out{number}"], here, value)
+
+        work = Bins(self.points, self.columns, math.prod(sizes), items, place, read, write)
+        records = [record_of(op.name) for op in self._body]
+        in_any_order = all(record is not None and record.commutative for record in records)
+        return work if in_any_order and work.pays else None
+
     # --- the body ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_unique(self) -> bool:
+        """Whether no two points can be one."""
+        windows = math.prod(self.sizes[d] for d in self.layout.update_scatter_dims)
+        attributes = self.op.attributes
+        return windows == 1 or ("unique_indices" in attributes and attributes["unique_indices"].value)
 
     @property
     def _replaces(self) -> bool:
@@ -165,10 +224,14 @@ class _Scatter:
 
     def _updates(self, e: Elemental, digits: list[Index]) -> list[Lanes]:
         place = delinearized(self.sizes, [affine(index, size) for index, size in zip(digits, self.sizes, strict=True)])
-        return [e.value(value, place) for value in list(self.op.operands)[self.count + 1 :]]
+        return [e.value(value, place) for value in self._new]
 
-    def _destination(self, e: Elemental, digits: list[Index]) -> tuple[Index, Value]:
-        """Which element of the operands an element of the updates is combined into, and whether it is in bounds."""
+    def _destination(
+        self, e: Elemental, digits: list[Index], strides: Sequence[int] | None = None
+    ) -> tuple[Index, Value]:
+        """Which element of the operands an element of the updates is combined into, and whether it is in bounds. With
+        `strides`, elements are numbered by these."""
+        strides = strides or self.strides
         f, layout = e.f, self.layout
         indices = self.op.operands[self.count]
         sizes = known_sizes(layout.indices)
@@ -185,14 +248,14 @@ class _Scatter:
         for dimension, (start, size) in enumerate(zip(starts, self.operand, strict=True)):
             step: Index = digits[layout.window_of[dimension]] if dimension in layout.window_of else 0
             if dimension not in layout.index_of:
-                to = f.iadd(to, f.imul(f.iadd(start, step), self.strides[dimension]))
+                to = f.iadd(to, f.imul(f.iadd(start, step), strides[dimension]))
                 continue
             at = f.binary("add", f.index(start), f.index(step))  # modulo 2^64: an index may be any number
             width = int(layout.window(dimension)) if whole else 1
             least = f.index(start) if whole else at
             good = f.cmp("ult", least, f.const(max(0, size - width + 1)))
             inside = f.binary("and", inside, good)
-            to = f.iadd(to, f.imul(f.bounded(at, 0, size - 1), self.strides[dimension]))
+            to = f.iadd(to, f.imul(f.bounded(at, 0, size - 1), strides[dimension]))
         return to, inside
 
     # --- no two points are one, or few -------------------------------------------------------------------------------
@@ -236,10 +299,9 @@ class _Scatter:
 
     def _to(self, f: Function, place: Value, column: Index) -> Index:
         """The element of the operands of a place and a column."""
-        count = int(num_elements(self.op.results[0]))
         digits = unravel(f, column, [self.sizes[d] for d in self.column_dims])
-        to = offset(f, digits, [self.along[d] for d in self.column_dims], _below(f, place, count))
-        return f.imin(to, count - 1)
+        to = offset(f, digits, [self.along[d] for d in self.column_dims], _below(f, place, self._count))
+        return f.imin(to, self._count - 1)
 
     def _is_last(self, f: Function, at: int, position: Index, place: Value) -> Value:
         """Whether a point is the last one of its place."""

@@ -121,6 +121,16 @@ def histogram(i: jax.Array, u: jax.Array) -> jax.Array:
     return jnp.zeros(7, u.dtype).at[i.astype(jnp.int32)].add(u)
 
 
+def clusters(i: jax.Array, u: jax.Array, count: int = 7) -> jax.Array:
+    return jnp.zeros((count, u.shape[1]), u.dtype).at[i.astype(jnp.int32)].add(u)
+
+
+def beginnings(i: jax.Array, u: jax.Array) -> jax.Array:
+    """Updates of parts of rows: they are sorted."""
+    of = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    return lax.scatter_add(jnp.zeros((7, u.shape[1] + 1), u.dtype), i.astype(jnp.int32)[:, None], u, of)
+
+
 def cholesky(x: jax.Array) -> jax.Array:
     return lax.linalg.cholesky(x / 9 + 9 * jnp.eye(x.shape[-1]), symmetrize_input=False)
 
@@ -176,7 +186,10 @@ TEMPLATES = {
     "scan of wide types": Case(lambda x: lax.cumprod(x, 1), [(2, 40)], "complex64"),
     "scan in three kernels": Case(lambda x: lax.cummax(x, 0), [(20_000,)]),
     "reduction in order": Case(lambda x: jnp.argmax(x, 1), [(2, 700)]),
-    "scatter": Case(histogram, [(700,), (700,)]),
+    "scatter in bins": Case(histogram, [(700,), (700,)]),
+    "scatter in bins, two kernels": Case(clusters, [(1800,), (1800, 3)]),
+    "scatter in bins of groups": Case(partial(clusters, count=90), [(700,), (700, 3)], target=EXCHANGES),
+    "scatter in order": Case(beginnings, [(700,), (700, 3)]),
     "matrix units": Case(matrix_product, [(64, 64), (64, 64)], "bfloat16", MATRIX_UNIT),
     "matrix units, split": Case(matrix_product, [(40, 576), (576, 40)], "bfloat16", MATRIX_UNIT),
     "warpgroups": Case(matrix_product, [(40, 320), (320, 72)], "bfloat16", WARPGROUPS),

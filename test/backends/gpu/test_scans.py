@@ -14,6 +14,7 @@ from device_kernels import device_kernels
 from jax import lax
 
 import stablehlo_py as shlo
+from stablehlo_py.api import compile_program
 from stablehlo_py.backends.cpu.target import baseline_target
 from stablehlo_py.backends.gpu.compile import lower
 from stablehlo_py.backends.gpu.target import SM_90
@@ -177,6 +178,9 @@ POINTS = {  # sizes of the operand, points
     "elements": ((50,), 700),
     "histogram": ((10,), 20_000),
     "one-place": ((1,), 5000),
+    "clusters": ((64, 16), 3000),
+    "groups-of-places": ((300,), 3000),
+    "wide-rows": ((5, 200), 200),
 }
 
 
@@ -199,11 +203,42 @@ def test_scatters(name: str, how: str) -> None:
         check(function, numbers(dtype, *sizes), indices(sizes[0], count), updates.astype(dtype))
 
 
+ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+
+
+def add_rows(x: jax.Array, i: jax.Array, u: jax.Array) -> jax.Array:
+    """Rows, or what they begin with, that go to the rows of the operand that indices say."""
+    return lax.scatter_add(x, i, u, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("places", "width", "rows", "columns", "kernels"),
+    [
+        (64, 16, 20_000, 16, ["fusion_0_bins", "fusion_0"]),
+        (8, 3, 100, 3, ["fusion_0"]),
+        (8, 3, 900, 2, ["fusion_0_copy", "fusion_0_tiles"]),  # not whole rows
+        (1 << 16, 64, 512, 64, ["fusion_0_copy", "fusion_0_tiles"]),  # many places
+    ],
+)
+def test_updates_of_few_places_have_bins(places: int, width: int, rows: int, columns: int, kernels: list[str]) -> None:
+    arrays = np.zeros((places, width), "f4"), np.zeros((rows, 1), "i4"), np.zeros((rows, columns), "f4")
+    text = jax.jit(add_rows).lower(*arrays).as_text()
+    names = compile_program(text, target="opencl", options=OPTIONS).kernels
+    assert list(names)[:2] == kernels
+
+
 @pytest.mark.usefixtures("device")
+def test_parts_of_rows() -> None:
+    for dtype in ("int32", "float32"):
+        check(add_rows, numbers(dtype, 8, 5), indices(8, 900, 1), numbers(dtype, 900, 3))
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("count", [400, 4000])
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "complex64", "int8", "bool", "int64"])
-def test_scatters_of_many_types(dtype: str) -> None:
+def test_scatters_of_many_types(dtype: str, count: int) -> None:
     with jax.enable_x64(True):
-        x, i, u = numbers("float32", 30, 5) > 0, indices(30, 400), numbers("float32", 400, 5) > 0
+        x, i, u = numbers("float32", 30, 5) > 0, indices(30, count), numbers("float32", count, 5) > 0
         how = "max" if dtype in ("bool", "bfloat16") else "add"
         check(lambda x, i, u: getattr(x.at[i], how)(u, mode="drop"), x.astype(dtype), i, u.astype(dtype))
 
