@@ -33,7 +33,7 @@ from stablehlo_py.dialect.types import num_elements, shape
 ACROSS = 32  # threads of a block side by side, where results are many
 THREADS = 256
 ENOUGH_BLOCKS = 512  # that keep a machine busy
-CHUNK_ELEMENTS = 1 << 14  # that a block reduces, at least
+MANY_TRIPS, CHUNK_TRIPS = 32, 8  # of a thread: then it pays to have several chunks; in a chunk, at least
 MOST_CHUNKS = 512
 FEW = 4  # elements that a thread reduces at least, before others share them out
 AHEAD = 4  # trips of a loop together, so that several accesses are on their way
@@ -111,8 +111,10 @@ class _Column:
         """Into how many parts what is reduced is split."""
         if self.blocks >= ENOUGH_BLOCKS:
             return 1
-        of_block = self.total * self.across * self.results
-        return max(1, min(MOST_CHUNKS, ENOUGH_BLOCKS // self.blocks, of_block // CHUNK_ELEMENTS))
+        trips = self.total * self.across * self.results // (self.wide * self.threads)
+        if trips < MANY_TRIPS:
+            return 1
+        return max(1, min(MOST_CHUNKS, ENOUGH_BLOCKS // self.blocks, trips // CHUNK_TRIPS))
 
     def emit(self) -> GpuKernel:
         """One kernel, or two."""
