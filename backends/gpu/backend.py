@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -59,6 +59,14 @@ class GpuBackend(Backend):
         from stablehlo_py.backends.gpu.policy import FUSION
 
         return FUSION
+
+    def pipeline(self, stage: str, options: Options) -> Sequence[str]:
+        """The usual passes. Updates of small tensors are elementwise work: their kernels take longer to start than
+        the tensors take to be copied."""
+        passes = list(super().pipeline(stage, options))
+        if stage == "fused" and options.opt_level > 0:
+            passes.insert(-1, "spread-updates")
+        return passes
 
     def target(self, options: Options) -> GpuTarget:
         """The description that options ask for. Raises OptionError: there is none of that name, or none is named and no
