@@ -38,6 +38,7 @@ class Costs:
         expensive_flops: from here on an op is never evaluated twice for the same element.
         duplicate_flops: flops on a path that may be computed again by each reader instead of stored once.
         constant_subtree_flops: the same for a subtree that reads no memory at all (masks from iotas).
+        index_flops: flops of an index that may be computed for every element that is gathered by it.
         gather_saves: a value is computed where it is gathered if at most one of its elements in so many is.
         parallel_rows: rows that occupy the whole machine.
         serial_elements: elements of which fewer rows than that may be worked on as whole rows.
@@ -47,6 +48,7 @@ class Costs:
     expensive_flops: int = 2
     duplicate_flops: int = 0
     constant_subtree_flops: int = 0
+    index_flops: int = 0
     gather_saves: int = 1
     parallel_rows: int = 1
     serial_elements: int = 0
@@ -155,6 +157,8 @@ class FusionPolicy:
         transposing: kinds that take in transposes which move the minor dimension.
         body_ops, outputs: of one fusion; they bound code size and compile time.
         concatenated: operands up to which producers are fused into a concatenate.
+        small_siblings: elements of a reduction's operand up to which it is fused with others over that shape that have
+            any input in common.
         operand_views: ops on operands of a dot that are part of how it reads them.
         rounded_operands: types of numbers that a dot rounds its operands to, if nothing else reads these arguments.
         operand_layout: whether a dot reads an operand that lies so, where that is not how it lies in memory.
@@ -175,6 +179,7 @@ class FusionPolicy:
     body_ops: int = 64
     outputs: int = 4
     concatenated: int = 4
+    small_siblings: int = 0
     operand_views: frozenset[str] = frozenset()
     rounded_operands: frozenset[str] = frozenset()
     operand_layout: Callable[[Layout], bool] = lambda layout: True

@@ -14,6 +14,7 @@ COSTS = Costs(
     expensive_flops=20,
     duplicate_flops=10,  # arithmetic is cheap, memory is not
     constant_subtree_flops=16,
+    index_flops=8,
     gather_saves=1,
     parallel_rows=64,
     serial_elements=1 << 12,
@@ -25,6 +26,7 @@ FUSION = FusionPolicy(
     body_ops=128,
     outputs=8,
     concatenated=8,
+    small_siblings=1 << 18,
     operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
     # Arithmetic hides what an epilogue reads: it is read once, where the products are read many times.
     epilogue=EpilogueLimits(inputs=6, streams=6, long_contraction=0, transposes=False),

@@ -3,7 +3,9 @@ over the results of one fusion) and of siblings (reductions over one operand).""
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.symint import IntLike
+import math
+
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import CONSTANT
 
@@ -83,25 +85,37 @@ def _is_in_order(clusters: Clusters, cluster: Cluster, elements: IntLike) -> boo
 
 
 def fuse_siblings(clusters: Clusters) -> None:
-    """Reductions over the same operand, or over the same shape with a common input, become one multi-output fusion."""
-    groups: dict[object, list[Cluster]] = {}
-    graph = clusters.graph
+    """Reductions over the same operand, or over the same shape with a common input, become one multi-output fusion: of
+    few elements whatever the input's shape, of more if it is theirs."""
+    groups: dict[tuple[bool, object, int], list[Cluster]] = {}
+    graph, policy = clusters.graph, clusters.policy
     for cluster in clusters.all():
         if cluster.kind == "column" and cluster.reductions:
+            over = (cluster.reduced or ((),))[0]
+            is_small = size_hint(math.prod(over)) <= policy.small_siblings
             for node in cluster.members:
                 for operand, producer in zip(graph.nodes[node].operands, graph.nodes[node].producers, strict=True):
-                    reduced = graph.elements(operand) and graph.shape(operand) == (cluster.reduced or ((),))[0]
-                    if reduced and producer not in cluster.members:
-                        groups.setdefault((cluster.reduced, operand), []).append(cluster)
+                    reduced = graph.elements(operand) and graph.shape(operand) == over
+                    if (reduced or is_small) and producer not in cluster.members:
+                        groups.setdefault((not reduced, cluster.reduced, operand), []).append(cluster)
     gone: set[Cluster] = set()
-    for group in groups.values():
-        unique = list(dict.fromkeys(cluster for cluster in group if cluster not in gone))
-        if not unique:
-            continue
-        first = unique[0]
-        for other in unique[1:]:
-            outputs = [*first.outputs, *other.outputs]
-            alike = {graph.nodes[output].shape for output in outputs} == {first.shape}
-            if alike and len(outputs) <= clusters.policy.outputs and not clusters.connected(first, other):
-                clusters.merge(first, other)
-                gone.add(other)
+    for (is_of_few, _, _), group in groups.items():
+        left = list(dict.fromkeys(cluster for cluster in group if cluster not in gone))
+        while left:
+            first, *others = left
+            merged = {other for other in others if _join_sibling(clusters, first, other, is_of_few)}
+            gone |= merged
+            left = [other for other in others if other not in merged] if is_of_few else []
+
+
+def _join_sibling(clusters: Clusters, first: Cluster, other: Cluster, is_of_few: bool) -> bool:
+    """Merge a reduction into another one, where that is allowed. Reductions of few elements read different things, so
+    what they compute counts, too."""
+    policy, outputs = clusters.policy, [*first.outputs, *other.outputs]
+    shapes = {clusters.graph.nodes[output].shape for output in outputs}
+    if shapes != {first.shape} or len(outputs) > policy.outputs or clusters.connected(first, other):
+        return False
+    if is_of_few and len(first.members) + len(other.members) > policy.body_ops:
+        return False
+    clusters.merge(first, other)
+    return True

@@ -64,6 +64,7 @@ class ProducerFusion:
         self.row_of: list[Split | None] = [None] * size
         self.constant_flops: list[int] = [-1] * size  # flops of a subtree that reads no memory, -1 if it does
         self.duplicate_flops: list[int] = [0] * size  # flops that are duplicated together with the node
+        self.index_flops: dict[int, int] = {}  # of what indices of gathers are computed by, down from a node
         # Update -> node -> how it is computed from what is overwritten.
         self.update_reads: defaultdict[int, dict[int, int]] = defaultdict(dict)
         for node in self.graph.nodes:
@@ -296,14 +297,33 @@ class ProducerFusion:
             return None  # the operand is overwritten while it would be read
         if cluster.kind in ("attention", "scores") and node.index in self.clusters.masks:
             return plan
-        split = self.row_of[node.index]
-        if size_hint(plan.trip_count) <= size_hint(node.elements) or node.free or self._is_constant_subtree(node):
+        split, is_index = self.row_of[node.index], self._is_index(cluster, node)
+        is_free = node.free or is_index or self._is_constant_subtree(node)
+        if size_hint(plan.trip_count) <= size_hint(node.elements) or is_free:
             return plan
         if split and cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
             return ProducerPlan(split.rows, plan.index_map, "row", split)
         if node.name == "convert" and not split:
             return plan
         return None
+
+    def _is_index(self, cluster: Cluster, node: Node) -> bool:
+        """Is the node part of the indices of gathers alone, and cheap enough to be computed for every element of
+        these?"""
+        flops = node.flops
+        for user in self.clusters.users[node.index]:
+            if user not in cluster.members:
+                continue
+            reader = self.graph.nodes[user]
+            if reader.name == "gather" and node.results[0] != reader.operands[0]:
+                continue
+            if user not in self.index_flops:
+                return False
+            flops = max(flops, node.flops + self.index_flops[user])
+        if node.expensive or flops > self.costs.index_flops:
+            return False
+        self.index_flops[node.index] = flops
+        return True
 
     def _reads(self, hero: int, node: Node) -> int:
         """How loops compute a node from the tensor that an update overwrites (passes/buffers/inplace.py)."""
