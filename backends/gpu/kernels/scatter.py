@@ -7,8 +7,9 @@ one after another by a thread for each column. Many updates of few places by an 
 combined in bins (bins.py). Else the points are sorted by where they go, and by their number:
 
 * of a body that replaces, the last point of each place is written: a thread for a point and a column;
-* where the body is an associative op (the gradient of an embedding, a histogram), totals of points that go to one place
-  are prefixes that begin anew at every place (scanning.py), so many updates of one place are no reason to wait;
+* where the body is an associative op (the gradient of an embedding), threads go through ranges of points with many
+  columns (runs.py); with few, totals of points that go to one place are prefixes that begin anew at every place
+  (scanning.py). Many updates of one place are no reason to wait in either;
 * of any other body, a thread takes all points of a place, in their order.
 
 With atomic updates, where the body allows them, a thread takes an element of the updates, and nothing is sorted.
@@ -30,6 +31,7 @@ from stablehlo_py.backends.gpu.kernels.atomics import update_atomically
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, numbered_kernel
 from stablehlo_py.backends.gpu.kernels.bins import Bins, binned
 from stablehlo_py.backends.gpu.kernels.ordering import sorted_bytes, sorted_numbers
+from stablehlo_py.backends.gpu.kernels.runs import FEWEST_COLUMNS, Runs, runs_combined
 from stablehlo_py.backends.gpu.kernels.scanning import Sequences, combined_in_order
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import types
@@ -113,8 +115,11 @@ class _Scatter:
         kernels, at = sorted_numbers(points, self._number, self.fusion, self.target)
         scratch = sorted_bytes(points)
         if self._is_associative:
-            scan, more = combined_in_order(self._totals(at), self.fusion, self.target, scratch)
-            return [*kernels, *scan], scratch + more
+            if columns >= FEWEST_COLUMNS:
+                combining, more = runs_combined(self._runs(at), self.fusion, self.target, scratch)
+            else:
+                combining, more = combined_in_order(self._totals(at), self.fusion, self.target, scratch)
+            return [*kernels, *combining], scratch + more
         one = self._last if self._replaces else self._all_of_a_place
         return [*kernels, self._threads(self.fusion.name, points * columns, partial(one, at))], scratch
 
@@ -127,12 +132,6 @@ class _Scatter:
         if math.prod(sizes) * self.columns != math.prod(self.operand):
             return None
         strides = [stride if d in of_place else 0 for d, stride in enumerate(row_major_strides(sizes))]
-        items = [
-            Reduction(result, update, old, op.name.removeprefix("hlo."), (), of)
-            for result, update, old, op, of in zip(
-                self.op.results, self._new, list(self.op.operands), self._body, self.of, strict=False
-            )
-        ]
 
         def place(e: Elemental, point: Index) -> tuple[Index, Value]:
             return self._destination(e, self._digits(e.f, point, 0), strides)
@@ -149,7 +148,7 @@ class _Scatter:
             for number, (of, value) in enumerate(zip(self.of, self._combined(e.f, old, totals), strict=True)):
                 e.write(of, e.f.parameters[f"out{number}"], here, value)
 
-        work = Bins(self.points, self.columns, math.prod(sizes), items, place, read, write)
+        work = Bins(self.points, self.columns, math.prod(sizes), self._items, place, read, write)
         records = [record_of(op.name) for op in self._body]
         in_any_order = all(record is not None and record.commutative for record in records)
         return work if in_any_order and work.pays else None
@@ -189,6 +188,15 @@ class _Scatter:
         pairs = zip(self._body, self.of, strict=False)
         can = self._is_associative and all(self.target.updates_atomically(op.name, of) for op, of in pairs)
         return can and self.target.atomic_scatter
+
+    @property
+    def _items(self) -> list[Reduction]:
+        """Of an associative body, how updates are combined."""
+        of_each = zip(self.op.results, self._new, list(self.op.operands), self._body, self.of, strict=False)
+        return [
+            Reduction(result, update, old, op.name.removeprefix("hlo."), (), of)
+            for result, update, old, op, of in of_each
+        ]
 
     @property
     def _body(self) -> list[ir.Operation]:
@@ -309,6 +317,20 @@ class _Scatter:
         is_end = f.cmp("eq", f.index(position), f.const(self.points - 1))
         is_last = f.binary("or", is_end, f.cmp("ne", after, place))
         return f.binary("and", is_last, f.cmp("ne", place, f.const(NOWHERE, I32)))
+
+    def _runs(self, at: int) -> Runs:
+        """Of the points that go to one place: rows of them."""
+
+        def read(e: Elemental, position: Index, column: Index) -> list[Lanes]:
+            return self._updates(e, self._digits(e.f, self._point(e.f, at, position), column))
+
+        def write(e: Elemental, place: Value, column: Index, totals: list[Lanes]) -> None:
+            self._put(e.f, self._to(e.f, place, column), totals)
+
+        def place(f: Function, position: Index) -> Value:
+            return self._place(f, at, position)
+
+        return Runs(self.points, self.columns, self._items, place, NOWHERE, read, write)
 
     def _totals(self, at: int) -> Sequences:
         """Of the points that go to one place: prefixes that begin anew where the place changes."""

@@ -189,6 +189,7 @@ TEMPLATES = {
     "scatter in bins": Case(histogram, [(700,), (700,)]),
     "scatter in bins, two kernels": Case(clusters, [(1800,), (1800, 3)]),
     "scatter in bins of groups": Case(partial(clusters, count=90), [(700,), (700, 3)], target=EXCHANGES),
+    "scatter in runs": Case(beginnings, [(700,), (700, 32)]),
     "scatter in order": Case(beginnings, [(700,), (700, 3)]),
     "matrix units": Case(matrix_product, [(64, 64), (64, 64)], "bfloat16", MATRIX_UNIT),
     "matrix units, split": Case(matrix_product, [(40, 576), (576, 40)], "bfloat16", MATRIX_UNIT),

@@ -228,9 +228,23 @@ def test_updates_of_few_places_have_bins(places: int, width: int, rows: int, col
 
 
 @pytest.mark.usefixtures("device")
-def test_parts_of_rows() -> None:
+@pytest.mark.parametrize(
+    ("columns", "rows", "places"),
+    [(3, 900, 8), (32, 900, 8), (40, 33, 100), (33, 20, 3), (32, 35_000, 1), (34, 700, 90)],
+)
+def test_parts_of_rows(columns: int, rows: int, places: int) -> None:
+    """Rows of many columns are combined in runs, most of them longer than a range where places are few."""
     for dtype in ("int32", "float32"):
-        check(add_rows, numbers(dtype, 8, 5), indices(8, 900, 1), numbers(dtype, 900, 3))
+        index = np.sort(indices(places, rows, 1), axis=None).reshape(-1, 1)
+        check(add_rows, numbers(dtype, places, columns + 2), index, numbers(dtype, rows, columns))
+        check(add_rows, numbers(dtype, places, columns + 2), index[::-1].copy(), numbers(dtype, rows, columns))
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("dtype", ["bfloat16", "complex64", "int8"])
+def test_runs_of_many_types(dtype: str) -> None:
+    x, i, u = numbers("float32", 9, 34), indices(9, 100, 1), numbers("float32", 100, 32)
+    check(add_rows, x.astype(dtype), i, u.astype(dtype), tolerance=3e-2 if dtype == "bfloat16" else 1e-4)
 
 
 @pytest.mark.usefixtures("device")
