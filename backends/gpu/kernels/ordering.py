@@ -1,6 +1,7 @@
 """Numbers in ascending order, by merging (Satish, Harris & Garland, Designing Efficient Sorting Algorithms for Manycore
-GPUs, 2009): blocks sort tiles in shared memory by a bitonic network, then each element of two runs finds its place in
-the merged run by a binary search in the other one. All numbers differ, so any way to sort them gives the same."""
+GPUs, 2009): blocks sort tiles in shared memory by a bitonic network, then each element of some runs finds its place in
+the merged run by binary searches in the others, which go on side by side: what each of them reads takes its time, and
+so does each further kernel. All numbers differ, so any way to sort them gives the same."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from stablehlo_py.codegen.builder import I8, I64, Function, Index, Value
 
 THREADS = 256
 TILE = 2 * THREADS
+RUNS = 8  # that are merged at once
 MOST = (1 << 63) - 1
 
 
@@ -35,8 +37,9 @@ def sorted_numbers(
     kernels, length = [_tiles(count, number, fusion, target, offset)], TILE
     while length < padded:
         name = f"{fusion.name}.merge{len(kernels)}"
-        kernels.append(_merged(name, padded, length, fusion, target, places))
-        places, length = places[::-1], 2 * length
+        runs = min(RUNS, -(-padded // length))
+        kernels.append(_merged(name, padded, length, runs, fusion, target, places))
+        places, length = places[::-1], runs * length
     return kernels, places[0]
 
 
@@ -78,28 +81,42 @@ def _tiles(
     return f
 
 
-def _merged(name: str, count: int, length: int, fusion: Fusion, target: GpuTarget, places: list[int]) -> Function:
-    """Pairs of runs become runs of twice the length: a thread for an element."""
+def _merged(
+    name: str, count: int, length: int, runs: int, fusion: Fusion, target: GpuTarget, places: list[int]
+) -> Function:
+    """So many runs of a length become one: a thread for an element."""
     f = kernel_function(fusion, target, name, count // THREADS, THREADS)
     source, to = (f.gep(f.scratch, place, I8) for place in places)
     at = global_number(f)
     value, run = f.load(I64, source, at), f.idiv(at, length)
-    inside = f.irem(at, length)
-    first = f.imul(f.idiv(run, 2), 2 * length)  # of both
-    other = f.iadd(first, f.imul(f.isub(1, f.irem(run, 2)), length))
-    many = f.imax(0, f.imin(length, f.isub(count, other)))
+    first = f.imul(f.idiv(run, runs), runs * length)  # of all of them
+    others = [
+        f.iadd(first, f.imul(f.irem(f.iadd(f.irem(run, runs), number), runs), length)) for number in range(1, runs)
+    ]
 
     def halve(_: Value, *carried: Value) -> list[Value]:
-        low, high = (f.bounded(each, 0, length) for each in carried)
-        middle = f.idiv(f.iadd(low, high), 2)
-        found = f.load(I64, source, f.imin(f.iadd(other, middle), count - 1))
-        is_open = f.cmp("slt", f.index(low), f.index(high))
-        is_less = f.binary("and", is_open, f.cmp("slt", found, value))
-        up = f.select(is_less, f.index(f.iadd(middle, 1)), f.index(low))
-        return [up, f.select(is_less, f.index(high), f.index(f.imin(middle, high)))]
+        ends = [f.bounded(each, 0, length) for each in carried]
+        lows, highs = ends[::2], ends[1::2]
+        middles = [f.idiv(f.iadd(low, high), 2) for low, high in zip(lows, highs, strict=True)]
+        found = [
+            f.load(I64, source, f.imin(f.iadd(other, middle), count - 1))
+            for other, middle in zip(others, middles, strict=True)
+        ]
+        narrowed = []
+        for low, high, middle, each in zip(lows, highs, middles, found, strict=True):
+            is_open = f.cmp("slt", f.index(low), f.index(high))
+            is_less = f.binary("and", is_open, f.cmp("slt", each, value))
+            narrowed.append(f.select(is_less, f.index(f.iadd(middle, 1)), f.index(low)))
+            narrowed.append(f.select(is_less, f.index(high), f.index(f.imin(middle, high))))
+        return narrowed
 
-    start = [f.const(0), f.index(many)]
-    before, _ = f.loop(0, length.bit_length(), 1, halve, start)
-    f.store(value, to, f.iadd(first, f.iadd(inside, f.bounded(before, 0, length))))
+    start: list[Value] = []
+    for other in others:
+        start += [f.const(0), f.index(f.imax(0, f.imin(length, f.isub(count, other))))]
+    before = f.loop(0, length.bit_length(), 1, halve, start)[::2]
+    place = f.iadd(first, f.irem(at, length))
+    for each in before:
+        place = f.iadd(place, f.bounded(each, 0, length))
+    f.store(value, to, place)
     f.ret()
     return f
