@@ -41,6 +41,7 @@ class Costs:
         index_flops: flops of an index that may be computed for every element that is gathered by it.
         gather_saves: a value is computed where it is gathered if at most one of its elements in so many is.
         parallel_rows: rows that occupy the whole machine.
+        output_rows: rows that occupy the machine enough for what is reduced to be written, too, by the same fusion.
         serial_elements: elements of which fewer rows than that may be worked on as whole rows.
         shared_reduction: elements from which on the members of a group share the work of an all_reduce.
     """
@@ -51,6 +52,7 @@ class Costs:
     index_flops: int = 0
     gather_saves: int = 1
     parallel_rows: int = 1
+    output_rows: int = 1
     serial_elements: int = 0
     shared_reduction: int = 1
 
@@ -62,6 +64,10 @@ class Costs:
         """May work on whole rows follow the reduction inside one fusion? Not when too few rows are left to share
         out."""
         return size_hint(rows) >= self.parallel_rows or size_hint(rows * columns) <= self.serial_elements
+
+    def row_output_pays(self, rows: IntLike, columns: IntLike) -> bool:
+        """May a fusion of whole rows write what it reduces, for others? Reductions alone may share out a row."""
+        return size_hint(rows) >= self.output_rows or size_hint(rows * columns) <= self.serial_elements
 
 
 @dataclass(frozen=True)

@@ -428,6 +428,8 @@ class ProducerFusion:
         if cluster.kind == "row" or plan.turn_into == "row":
             rows = plan.split.rows if plan.split else cluster.rows
             columns = plan.split.columns if plan.split else cluster.columns
+            if node.elements != rows and not self.costs.row_output_pays(rows, columns):
+                return False
             # Rows without elements are computed as a loop over their reductions' results.
             return columns != 0 and node.elements in (rows, rows * columns)
         return cluster.kind in ("loop", "column") and node.shape == cluster.shape

@@ -1,5 +1,5 @@
-// RUN: shlo-opt %s --pass-pipeline='builtin.module(fusion{target=cuda})' | filecheck %s --check-prefix=GPU
-// RUN: shlo-opt %s --pass-pipeline='builtin.module(fusion{target=cpu})' | filecheck %s --check-prefix=CPU
+// RUN: shlo-opt %s --split-input-file --pass-pipeline='builtin.module(fusion{target=cuda})' | filecheck %s --check-prefix=GPU
+// RUN: shlo-opt %s --split-input-file --pass-pipeline='builtin.module(fusion{target=cpu})' | filecheck %s --check-prefix=CPU
 
 // Lookups in small tables: a kernel takes long to start, so it computes the indices, and several sums of rows.
 // GPU-LABEL: func.func public @main
@@ -20,4 +20,19 @@ func.func public @main(%table: tensor<100x16xf32>, %places: tensor<8x4x1xi32>) -
   %sum_a = "hlo.reduce"(%a, %zero) {dimensions = array<i64: 1>, kind = "add"} : (tensor<8x4x16xf32>, tensor<f32>) -> tensor<8x16xf32>
   %sum_b = "hlo.reduce"(%b, %zero) {dimensions = array<i64: 1>, kind = "add"} : (tensor<8x4x16xf32>, tensor<f32>) -> tensor<8x16xf32>
   return %sum_a, %sum_b : tensor<8x16xf32>, tensor<8x16xf32>
+}
+
+// -----
+
+// One row is shared out among blocks, which write nothing of its size.
+// GPU-LABEL: func.func public @main
+// GPU: %[[PRODUCT:.*]] = call @fusion_0(%arg0, %arg1) : {{.*}} -> tensor<512x512xf32>
+// GPU: call @fusion_1(%[[PRODUCT]]) : (tensor<512x512xf32>) -> tensor<f32>
+// CPU-LABEL: func.func public @main
+// CPU: call @fusion_0(%arg0, %arg1) : {{.*}} -> (tensor<f32>, tensor<512x512xf32>)
+func.func public @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<f32>, tensor<512x512xf32>) {
+  %zero = "hlo.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %product = "hlo.multiply"(%x, %y) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %sum = "hlo.reduce"(%product, %zero) {dimensions = array<i64: 0, 1>, kind = "add"} : (tensor<512x512xf32>, tensor<f32>) -> tensor<f32>
+  return %sum, %product : tensor<f32>, tensor<512x512xf32>
 }
