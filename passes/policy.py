@@ -41,7 +41,8 @@ class Costs:
         index_flops: flops of an index that may be computed for every element that is gathered by it.
         gather_saves: a value is computed where it is gathered if at most one of its elements in so many is.
         parallel_rows: rows that occupy the whole machine.
-        output_rows: rows that occupy the machine enough for what is reduced to be written, too, by the same fusion.
+        shared_row: elements of a row that the whole machine reduces where there are fewer rows, if the fusion writes
+            nothing of its size; 0: none are.
         serial_elements: elements of which fewer rows than that may be worked on as whole rows.
         shared_reduction: elements from which on the members of a group share the work of an all_reduce.
     """
@@ -52,7 +53,7 @@ class Costs:
     index_flops: int = 0
     gather_saves: int = 1
     parallel_rows: int = 1
-    output_rows: int = 1
+    shared_row: int = 0
     serial_elements: int = 0
     shared_reduction: int = 1
 
@@ -66,8 +67,9 @@ class Costs:
         return size_hint(rows) >= self.parallel_rows or size_hint(rows * columns) <= self.serial_elements
 
     def row_output_pays(self, rows: IntLike, columns: IntLike) -> bool:
-        """May a fusion of whole rows write what it reduces, for others? Reductions alone may share out a row."""
-        return size_hint(rows) >= self.output_rows or size_hint(rows * columns) <= self.serial_elements
+        """May a fusion of whole rows write what it reduces, for others?"""
+        few = self.shared_row > 0 and size_hint(rows) < self.parallel_rows
+        return not (few and size_hint(columns) >= self.shared_row)
 
 
 @dataclass(frozen=True)

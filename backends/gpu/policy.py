@@ -17,7 +17,7 @@ COSTS = Costs(
     index_flops=8,
     gather_saves=1,
     parallel_rows=64,
-    output_rows=64,
+    shared_row=1 << 14,  # kernels/row.py
     serial_elements=1 << 12,
 )
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.target import GpuTarget
-from stablehlo_py.codegen.builder import Function, Value
+from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.mlir import ir
+
+AHEAD = 8  # reads of a thread that are on their way at once (`read_ahead`)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -143,3 +148,23 @@ def global_number(f: Function) -> Value:
     number = f.iadd(f.imul(f.block_number(), f.threads_of_block), f.thread_number())
     assert isinstance(number, Value)
     return number
+
+
+def read_ahead(
+    f: Function, count: int, threads: int, read: Callable[[Index], T], keep: Callable[[Index, T], None]
+) -> None:
+    """Threads of a block take the numbers below `count`, neighbours neighbouring ones: `keep` gets what `read` returns.
+    A thread reads several before it keeps them, whatever that depends on: they are on their way at once."""
+    ahead = min(AHEAD, -(-count // threads))
+
+    def some(first: Index) -> None:
+        numbers = [f.iadd(first, threads * each) for each in range(ahead)]
+        safe = [f.imin(number, count - 1) for number in numbers]
+        found = [read(number) for number in safe]
+        for number, at, value in zip(numbers, safe, found, strict=True):
+            if count % (threads * ahead):
+                f.if_(f.cmp("slt", f.index(number), f.const(count)), partial(keep, at, value))
+            else:
+                keep(at, value)
+
+    f.loop(f.thread_number(), count, threads * ahead, some)

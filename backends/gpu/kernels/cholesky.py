@@ -19,7 +19,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import cholesky
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.gpu.kernels import serial
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function, numbered_kernel
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function, numbered_kernel, read_ahead
 from stablehlo_py.backends.gpu.kernels.combining import Accumulators, accumulator_bytes
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import types
@@ -37,7 +37,7 @@ SQUARES = ((96, 16, 4), (32, 16, 2), (0, 8, 2))
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     """The kernel of `hlo.cholesky`: the factor of each matrix of the batch, zeros in the other triangle.
 
-    Only the triangle of A that corresponds to the factor is read. Where a pivot is not positive the factor is NaN or
+    Only the triangle of A that corresponds to the factor counts. Where a pivot is not positive the factor is NaN or
     infinite from there on, and its diagonal element is NaN or zero.
     """
     op = fusion.op("hlo.cholesky")
@@ -159,14 +159,17 @@ class _Factor:
         base = f.imul(f.block_number(), n * n)
         thread = f.thread_number()
 
-        def read(number: Index) -> None:
+        def place(number: Index) -> tuple[Index, Index]:
             """Neighbours read neighbouring elements of A."""
             row, column = f.idiv(number, n), f.irem(number, n)
-            at = (row, column) if self.lower else (column, row)
-            is_ours = f.cmp("sge", f.index(at[0]), f.index(at[1]))
-            f.if_(is_ours, lambda: self.w.store(self._at(*at), self._given(base, *at)))
+            return (row, column) if self.lower else (column, row)
 
-        f.loop(thread, n * n, self.threads, read)
+        def keep(number: Index, value: Lanes) -> None:
+            row, column = place(number)
+            is_ours = f.cmp("sge", f.index(row), f.index(column))
+            f.if_(is_ours, lambda: self.w.store(self._at(row, column), value))
+
+        read_ahead(f, n * n, self.threads, lambda number: self._given(base, *place(number)), keep)
         whole = n // self.panel * self.panel
         f.loop(0, whole, self.panel, lambda first: self._panel(first, self.panel))
         if whole < n:

@@ -20,7 +20,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import triangular_solve
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.gpu.kernels import serial
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function, numbered_kernel
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function, numbered_kernel, read_ahead
 from stablehlo_py.backends.gpu.kernels.combining import Accumulators, accumulator_bytes
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import types
@@ -181,29 +181,37 @@ class _Systems:
         """Read it: neighbours read neighbouring elements of the matrix."""
         f, n = self.f, self.n
 
-        def read(number: Index) -> None:
+        def place(number: Index) -> tuple[Index, Index]:
             at = self._row(f.idiv(number, n)), self._row(f.irem(number, n))
-            equation, unknown = at[::-1] if self.transposed else at
-            is_ours = f.cmp("sge", f.index(equation), f.index(unknown))
-            f.if_(is_ours, lambda: triangle.store(self._kept(equation, unknown), self._coefficient(equation, unknown)))
+            return at[::-1] if self.transposed else at
 
-        f.loop(f.thread_number(), n * n, self.threads, read)
+        def keep(number: Index, value: Lanes) -> None:
+            equation, unknown = place(number)
+            is_ours = f.cmp("sge", f.index(equation), f.index(unknown))
+            f.if_(is_ours, lambda: triangle.store(self._kept(equation, unknown), value))
+
+        read_ahead(f, n * n, self.threads, lambda number: self._coefficient(*place(number)), keep)
         self.triangle = triangle
 
     def _block(self) -> None:
         f, n, width = self.f, self.n, self.width
 
-        def read(number: Index) -> None:
-            """Neighbours read neighbouring elements. Behind the last side, it is read again."""
+        def place(number: Index) -> tuple[Index, Index]:
+            """Neighbours read neighbouring elements."""
             if self.left:
-                equation, side = f.idiv(number, width), f.irem(number, width)
-            else:
-                equation, side = f.irem(number, n), f.idiv(number, n)
-            from_ = f.imin(f.iadd(self.first_side, side), self.sides - 1)
-            value = types.load(f, self.of, self.b, self._place(equation, from_))
-            self.left_over.store(self._at(equation, side), value)
+                return f.idiv(number, width), f.irem(number, width)
+            return f.irem(number, n), f.idiv(number, n)
 
-        f.loop(f.thread_number(), n * width, self.threads, read)
+        def read(number: Index) -> Lanes:
+            """Behind the last side, it is read again."""
+            equation, side = place(number)
+            from_ = f.imin(f.iadd(self.first_side, side), self.sides - 1)
+            return types.load(f, self.of, self.b, self._place(equation, from_))
+
+        def keep(number: Index, value: Lanes) -> None:
+            self.left_over.store(self._at(*place(number)), value)
+
+        read_ahead(f, n * width, self.threads, read, keep)
         whole = n // self.panel * self.panel
         f.loop(0, whole, self.panel, lambda first: self._panel(first, self.panel))
         if whole < n:
