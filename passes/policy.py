@@ -173,6 +173,7 @@ class FusionPolicy:
         weights: how the right operand of a dot is stored where it is a constant; None: as it is.
         immediates: by kind of one op, which constants of one element it takes as numbers, not from memory: from the
             operand on whose position is calculated from the number of operands.
+        constant_operands: kinds of one op that compute operands which are one number repeated, or indices.
         attention: limits of "attention" and "scores" fusions.
         epilogue: of dots and convolutions, None for none.
         straight_line, loops: limits of "straight_line" fusions and of "straight_line_loop" kernels, None where there
@@ -193,6 +194,7 @@ class FusionPolicy:
     operand_layout: Callable[[Layout], bool] = lambda layout: True
     weights: Callable[[ir.Operation], WeightLayout | None] = lambda dot: None
     immediates: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
+    constant_operands: frozenset[str] = frozenset()
     attention: AttentionLimits = AttentionLimits()
     epilogue: EpilogueLimits | None = None
     straight_line: StraightLineLimits | None = None

@@ -37,6 +37,7 @@ FUSION = FusionPolicy(
         "reduce_window_general": lambda operands: operands // 2,
         "select_and_scatter": lambda operands: 2,
     },
+    constant_operands=frozenset(("scatter",)),
     in_place={
         "loop": inplace.element_by_element,
         "scatter": inplace.overwritten,

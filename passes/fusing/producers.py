@@ -209,6 +209,8 @@ class ProducerFusion:
         """Can the cluster compute `node` itself, instead of reading it?"""
         if node.role == CONSTANT:
             return self._admit_constant(cluster, node)
+        if cluster.kind in self.policy.constant_operands and self.constant_flops[node.index] == 0:
+            return ProducerPlan(cluster.elements, None)
         if cluster.kind not in _FUSING or len(cluster.members) >= self.policy.body_ops:
             return None
         trip_count: IntLike = 0

@@ -36,3 +36,24 @@ func.func public @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (ten
   %sum = "hlo.reduce"(%product, %zero) {dimensions = array<i64: 0, 1>, kind = "add"} : (tensor<512x512xf32>, tensor<f32>) -> tensor<f32>
   return %sum, %product : tensor<f32>, tensor<512x512xf32>
 }
+
+// -----
+
+// A scatter computes what is one number repeated.
+// GPU-LABEL: func.func public @main
+// GPU-NEXT: %[[COUNT:.*]] = call @fusion_0(%arg0) : (tensor<500x1xi32>) -> tensor<8xf32>
+// GPU-NEXT: return %[[COUNT]]
+// CPU-LABEL: func.func public @main
+// CPU-COUNT-3: call @fusion_
+func.func public @main(%places: tensor<500x1xi32>) -> tensor<8xf32> {
+  %zero = "hlo.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %one = "hlo.constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %zeros = "hlo.broadcast"(%zero) {dimensions = array<i64>} : (tensor<f32>) -> tensor<8xf32>
+  %ones = "hlo.broadcast"(%one) {dimensions = array<i64>} : (tensor<f32>) -> tensor<500xf32>
+  %0 = "stablehlo.scatter"(%zeros, %places, %ones) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%old: tensor<f32>, %new: tensor<f32>):
+    %1 = "hlo.add"(%old, %new) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<8xf32>, tensor<500x1xi32>, tensor<500xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

@@ -80,3 +80,12 @@ def test_lookups_in_tables() -> None:
         return tuple(table[place].sum(1) for table, place in zip(tables, places, strict=True))
 
     check(function, 1, tables, places)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(("how", "kernels"), [("add", 2), ("set", 4)])
+@pytest.mark.parametrize("dtype", ["int32", "int8"])
+def test_scatters_into_what_is_constant(how: str, kernels: int, dtype: str) -> None:
+    """They compute it, and updates that are constant. One kernel computes indices; what sorts them has three."""
+    places = RANDOM.integers(-30, 30, 500).astype(np.int32)
+    check(lambda i: getattr(jnp.zeros((30, 3), dtype).at[i], how)(1), kernels, places)
