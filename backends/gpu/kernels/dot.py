@@ -27,6 +27,7 @@ from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.options import TRITON
 
 LEAST_ELEMENTS, LEAST_SIDE, LEAST_DEPTH = 1024, 16, 8  # of a product in tiles
+MANY = 128  # batches: then tiles may be as empty as they are with the least sides, for neighbours read neighbours
 LONG_SUM = 64  # products from which on several threads add up one result
 VERY_LONG_SUM = 1 << 14  # and from which on several blocks may
 MORE_THREADS = (128, 64)  # of a block, where there are no tiles: that are tried
@@ -39,7 +40,7 @@ def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
     as_loop = iter([Candidate("", partial(loop.emit, fusion, target))])
     if not num_elements(product.result) or depth < LEAST_DEPTH:
         return as_loop
-    is_wide = rows * columns >= LEAST_ELEMENTS and min(rows, columns) >= LEAST_SIDE
+    is_wide = min(rows, columns) >= LEAST_SIDE and (rows * columns >= LEAST_ELEMENTS or product.batch >= MANY)
     # Of few results with long sums, tiles have parts, though most of a tile is empty.
     several = depth >= VERY_LONG_SUM and not NarrowProduct(product).fills_machine
     if (is_wide or several) and (kernels := _tiled(product)):

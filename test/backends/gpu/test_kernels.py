@@ -181,6 +181,14 @@ def test_batches_of_narrow_products() -> None:
     check(lambda a, b: jnp.exp(a) @ b.astype("float32"), a[:, :, :1], b.astype("bfloat16"), kind="dot", tolerance=1e-4)
 
 
+def test_many_small_products_are_in_tiles() -> None:
+    """A thread for a result would read what lies far from what its neighbours read."""
+    a, b = floats(130, 17, 32), floats(130, 20, 32)
+    check(lambda a, b: jnp.einsum("bij,bkj->bik", a, b), a, b, kind="dot", tolerance=1e-4)
+    text = jax.jit(lambda a, b: jnp.einsum("bij,bkj->bik", a, b)).lower(a, b).as_text()
+    assert "scalar 32x32x32" in str(shlo.compile(text, target="opencl", options=OPTIONS).stages["plans"])
+
+
 def test_an_epilogue_over_its_operand() -> None:
     """A donated argument whose place the result takes: each element is read once, before it is written."""
     a, b, c = floats(9, 64), floats(64, 100), floats(9, 100)
