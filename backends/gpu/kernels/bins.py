@@ -70,7 +70,7 @@ class Bins:
     @cached_property
     def of_group(self) -> int:
         """Places of a group."""
-        room = BIN_BYTES // (self.threads * sum(accumulator_bytes(of, 64) // 64 for of in self.of))
+        room = BIN_BYTES // (THREADS * sum(accumulator_bytes(of, 64) // 64 for of in self.of))
         groups = -(-self.places // room) if room else 0
         return -(-self.places // groups) if groups else 0
 
@@ -88,11 +88,6 @@ class Bins:
     def down(self) -> int:
         """Threads of a block that have the same column."""
         return THREADS // self.across
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return self.across * self.down
 
     @property
     def parts(self) -> int:
@@ -134,17 +129,17 @@ class _First:
         """Bins that are empty, with updates, combined."""
         work = self.work
         blocks = work.groups * work.parts * work.chunks
-        f = kernel_function(self.fusion, self.target, name, blocks, work.threads)
+        f = kernel_function(self.fusion, self.target, name, blocks, THREADS)
         e, thread, block = Elemental(f, self.fusion, self.target, 1), f.thread_number(), f.block_number()
         group, rest = f.irem(block, work.groups), f.idiv(block, work.groups)
         part, chunk = f.irem(rest, work.parts), f.idiv(rest, work.parts)
         first, left = f.imul(group, work.of_group), f.imul(part, work.across)
-        bins = [Accumulators.shared(f, of, work.of_group * work.threads) for of in work.of]
+        bins = [Accumulators.shared(f, of, work.of_group * THREADS) for of in work.of]
         empty = [arith.identity(f, item.kind, item.of) for item in work.items]
 
         def clear(number: Value) -> None:
             for each, value in zip(bins, empty, strict=True):
-                each.store(f.iadd(f.imul(number, work.threads), thread), value)
+                each.store(f.iadd(f.imul(number, THREADS), thread), value)
 
         f.loop(0, work.of_group, 1, clear)
         column = f.imin(f.iadd(left, f.irem(thread, work.across)), work.columns - 1)
@@ -159,7 +154,7 @@ class _First:
             exists = f.binary("and", has_place, f.cmp("slt", f.index(column), f.const(work.columns)))
             f.if_(exists, lambda: self._leave(e, chunk, place, column, totals))
 
-        f.loop(thread, work.of_group * work.across, work.threads, total)
+        f.loop(thread, work.of_group * work.across, THREADS, total)
         f.ret()
         return f
 
@@ -176,7 +171,9 @@ class _First:
             held = f.isub(place, first)
             is_here = f.binary("and", has_place, f.cmp("ult", f.index(held), f.const(work.of_group)))
             is_here = f.binary("and", is_here, f.cmp("slt", f.index(number), f.index(high)))
-            to = f.iadd(f.imul(f.imin(f.imax(held, 0), work.of_group - 1), work.threads), thread)
+            if THREADS % work.across:  # some threads are left over
+                is_here = f.binary("and", is_here, f.cmp("slt", thread, f.const(work.across * work.down)))
+            to = f.iadd(f.imul(f.imin(f.imax(held, 0), work.of_group - 1), THREADS), thread)
             return to, is_here, work.read(e, point, column)
 
         def steps(number: Index) -> None:
@@ -195,7 +192,7 @@ class _First:
 
         def read(step: Index) -> list[Lanes]:
             y = f.irem(f.iadd(held, step), work.down)
-            at = f.iadd(f.iadd(f.imul(held, work.threads), f.imul(y, work.across)), x)
+            at = f.iadd(f.iadd(f.imul(held, THREADS), f.imul(y, work.across)), x)
             return [each.load(at) for each in bins]
 
         def join(step: Index, *carried: Value) -> list[Value]:

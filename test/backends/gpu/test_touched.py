@@ -155,7 +155,8 @@ def branches(x: jax.Array, y: jax.Array) -> tuple[jax.Array, ...]:
     solved = jax.scipy.linalg.solve_triangular(factor, y, lower=True)
     spectrum = jnp.abs(jnp.fft.rfft(y, axis=1))
     moved = jax.lax.dynamic_update_slice(rows @ columns, jnp.transpose(x)[:5, :5], (3, 2))
-    return rows.sum(0), columns, large[::7], ranked, scattered, solved, spectrum, moved, x.sum(0) + y.mean(1)
+    turned = y[::-1]  # from an argument to a result: it waits for nobody
+    return rows.sum(0), columns, large[::7], ranked, scattered, solved, spectrum, moved, x.sum(0) + y.mean(1), turned
 
 
 def test_branches_of_all_kinds(graphs) -> None:
