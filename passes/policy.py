@@ -164,6 +164,8 @@ class FusionPolicy:
         apart: by kind, ops that its fusions neither take in nor look behind.
         transposing: kinds that take in transposes which move the minor dimension.
         body_ops, outputs: of one fusion; they bound code size and compile time.
+        scattered: flops up to which a scatter of single elements computes each of its updates itself, gathered elements
+            among them (0: none).
         concatenated: operands up to which producers are fused into a concatenate.
         small_siblings: elements of a reduction's operand up to which it is fused with others over that shape that have
             any input in common.
@@ -187,6 +189,7 @@ class FusionPolicy:
     transposing: frozenset[str] = frozenset(("loop",))
     body_ops: int = 64
     outputs: int = 4
+    scattered: int = 0
     concatenated: int = 4
     small_siblings: int = 0
     operand_views: frozenset[str] = frozenset()

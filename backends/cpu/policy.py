@@ -49,6 +49,7 @@ FUSION = FusionPolicy(
     transposing=frozenset(("loop",)),  # the other kinds run vectors along rows
     body_ops=256,
     outputs=8,
+    scattered=4,
     concatenated=16,
     operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
     rounded_operands=frozenset(("bf16",)),

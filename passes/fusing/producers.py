@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.symint import IntLike, always_at_most, maximum, size_hint
 from stablehlo_py.dialect.types import i64s, symints
+from stablehlo_py.mlir import stablehlo
 from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.fusing.clusters import (
     VIEW,
@@ -30,7 +31,7 @@ from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE,
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
 
 #: Kinds that compute what they read, where that pays.
-_FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update", "attention", "scores")
+_FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update", "attention", "scores", "scatter")
 
 
 @dataclass(slots=True)
@@ -256,6 +257,8 @@ class ProducerFusion:
             return (0, VIEW) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
         if not self.policy.holds(cluster.kind, user.name):
             return None
+        if user.role == ALONE:
+            return (node.elements, Identity(node.elements)) if self._scatters(user, node) else None
         if user.role == UPDATE:
             target, _, *indices = user.operands
             if node.results[0] == target or node.results[0] in indices:
@@ -299,6 +302,8 @@ class ProducerFusion:
             return None  # the operand is overwritten while it would be read
         if cluster.kind in ("attention", "scores") and node.index in self.clusters.masks:
             return plan
+        if cluster.kind == "scatter" and not self._is_cheap_update(cluster, node):
+            return None
         split, is_index = self.row_of[node.index], self._is_index(cluster, node)
         is_free = node.free or is_index or self._is_constant_subtree(node)
         if size_hint(plan.trip_count) <= size_hint(node.elements) or is_free:
@@ -326,6 +331,26 @@ class ProducerFusion:
             return False
         self.index_flops[node.index] = flops
         return True
+
+    def _scatters(self, scatter: Node, node: Node) -> bool:
+        """May a scatter compute a node as its updates? It does so one after the other, where threads share a loop."""
+        few = size_hint(node.elements) <= self.costs.serial_elements
+        if scatter.name != "scatter" or not self.policy.scattered or not few:
+            return False
+        numbers = stablehlo.ScatterDimensionNumbers(scatter.op.attributes["scatter_dimension_numbers"])
+        updates, others = scatter.operands[len(scatter.results) + 1 :], scatter.operands[: len(scatter.results) + 1]
+        (result,) = node.results
+        return not list(numbers.update_window_dims) and result in updates and result not in others
+
+    def _is_cheap_update(self, cluster: Cluster, node: Node) -> bool:
+        """Would the updates of a scatter still take few operations each, and read nothing of what it overwrites?"""
+        scatter = self.graph.nodes[cluster.hero]
+        overwritten = scatter.operands[: len(scatter.results)]
+        members = [self.graph.nodes[member] for member in cluster.members if member != cluster.hero]
+        plain = (node.in_order and not node.expensive) or node.free or node.name == "broadcast"
+        plain = plain or (node.name == "gather" and _reads_places_in_order(node))
+        flops = sum(each.flops for each in (*members, node))
+        return plain and flops <= self.policy.scattered and not any(each in overwritten for each in node.operands)
 
     def _reads(self, hero: int, node: Node) -> int:
         """How loops compute a node from the tensor that an update overwrites (passes/buffers/inplace.py)."""

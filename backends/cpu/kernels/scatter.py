@@ -20,8 +20,10 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.index import affine_of
 from stablehlo_py.codegen.region import combiner
-from stablehlo_py.codegen.types import Known, element
+from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, size_hint
@@ -90,22 +92,26 @@ def _emit_updates(
                     source = f.iadd(source, f.imul(index, update_strides[layout.window_of[dimension]]))
             if contiguous:
                 low, high = bounds[last]
-                f.loop(low, high, lanes, lambda i: element_at(f.iadd(to, i), f.iadd(source, i), f.isub(high, i)))
+                f.loop(low, high, lanes, lambda i: element_at(place, f.iadd(to, i), f.iadd(source, i), f.isub(high, i)))
             else:
-                element_at(to, source, None)
+                element_at(place, to, source, None)
 
         if inside:
             f.if_(reduce(partial(f.binary, "and"), inside), lambda: nest(f, outer, row))
         else:
             nest(f, outer, row)
 
-    def element_at(to: Index, source: Index, remaining: Index | None) -> None:
+    def update(value: ir.Value, place: list[Index], source: Index, lanes: int, mask: Value | None) -> Lanes:
+        if value in fusion.inputs:
+            return types.load(f, element(value), operand(f, fusion, value), source, lanes, mask)
+        # Windows of single elements: an update's indices are its scatter's.
+        indices = [affine_of(f.index(at), size - 1) for at, size in zip(place, layout.updates, strict=True)]
+        return Elemental(f, fusion, target, lanes).at(value, indices, mask)
+
+    def element_at(place: list[Index], to: Index, source: Index, remaining: Index | None) -> None:
         mask = f.tail_mask(remaining, lanes) if remaining is not None and lanes > 1 else None
         old = [types.load(f, element(op.operands[n]), f.parameters[f"out{n}"], to, lanes, mask) for n in range(count)]
-        new = [
-            types.load(f, element(op.operands[n]), operand(f, fusion, op.operands[count + 1 + n]), source, lanes, mask)
-            for n in range(count)
-        ]
+        new = [update(op.operands[count + 1 + n], place, source, lanes, mask) for n in range(count)]
         for n, value in enumerate(combine([*old, *new])):
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 

@@ -1,0 +1,47 @@
+"""Scatters of single elements that compute their updates, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from one_kernel import here, run_kernel
+
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE
+
+NODES, EDGES = 37, 501
+DTYPES = {"f32": np.float32, "i8": np.int8, "complex<f32>": np.complex64}
+
+
+def text(element: str) -> str:
+    nodes, edges, places = f"tensor<{NODES}x{element}>", f"tensor<{EDGES}x{element}>", f"tensor<{EDGES}x1xi32>"
+    return f"""
+    func.func private @fusion(%sums: {nodes}, %to: {places}, %x: {nodes}, %from: {places}, %y: {edges}) -> {nodes}
+        attributes {{hlo.fusion = "scatter"}} {{
+      %0 = "hlo.gather"(%x, %from) {{collapsed_slice_dims = array<i64: 0>, index_vector_dim = 1 : i64,
+        offset_dims = array<i64>, operand_batching_dims = array<i64>, slice_sizes = array<i64: 1>,
+        start_index_map = array<i64: 0>, start_indices_batching_dims = array<i64>}} : ({nodes}, {places}) -> {edges}
+      %1 = "hlo.multiply"(%0, %y) : ({edges}, {edges}) -> {edges}
+      %2 = "stablehlo.scatter"(%sums, %to, %1) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+      ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):
+        %3 = "hlo.add"(%a, %b) : (tensor<{element}>, tensor<{element}>) -> tensor<{element}>
+        stablehlo.return %3 : tensor<{element}>
+      }}) : ({nodes}, {places}, {edges}) -> {nodes}
+      return %2 : {nodes}
+    }}"""
+
+
+@pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
+@pytest.mark.parametrize("element", DTYPES)
+def test_products_of_gathered_elements(element: str, target) -> None:
+    """Added up in the order of their indices; those out of bounds are not. Gathers clamp theirs."""
+    rng = np.random.default_rng(0)
+    dtype = DTYPES[element]
+    sums, x, y = (rng.integers(-4, 5, size).astype(dtype) for size in (NODES, NODES, EDGES))
+    to, start = (rng.integers(-3, NODES + 3, (EDGES, 1), np.int32) for _ in range(2))
+    (result,) = run_kernel(text(element), [sums, to, x, start, y], target)
+    expected = sums.copy()
+    for place, product in zip(to[:, 0], x[np.clip(start[:, 0], 0, NODES - 1)] * y, strict=True):
+        if 0 <= place < NODES:
+            expected[place] += product
+    np.testing.assert_array_equal(result, expected)

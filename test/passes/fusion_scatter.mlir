@@ -1,0 +1,49 @@
+// RUN: shlo-opt --pass-pipeline=fusion --split-input-file %s | filecheck %s
+
+// A scatter of single elements computes updates that are few operations, gathered elements among them.
+// CHECK-LABEL: func.func @scattered_products
+// CHECK: call @fusion_0(
+// CHECK-NEXT: return
+// CHECK: hlo.fusion = "scatter"
+// CHECK: "hlo.gather"
+// CHECK: "hlo.multiply"
+// CHECK: "stablehlo.scatter"
+func.func @scattered_products(%ranks: tensor<64xf32>, %from: tensor<512x1xi32>, %share: tensor<512xf32>, %to: tensor<512x1xi32>, %sums: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = "hlo.gather"(%ranks, %from) {collapsed_slice_dims = array<i64: 0>, index_vector_dim = 1 : i64, offset_dims = array<i64>, operand_batching_dims = array<i64>, slice_sizes = array<i64: 1>, start_index_map = array<i64: 0>, start_indices_batching_dims = array<i64>} : (tensor<64xf32>, tensor<512x1xi32>) -> tensor<512xf32>
+  %1 = "hlo.multiply"(%0, %share) : (tensor<512xf32>, tensor<512xf32>) -> tensor<512xf32>
+  %2 = "stablehlo.scatter"(%sums, %to, %1) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %3 = "hlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %3 : tensor<f32>
+  }) : (tensor<64xf32>, tensor<512x1xi32>, tensor<512xf32>) -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
+
+// -----
+
+// Not what reads the tensor that is overwritten, nor an exponential: the other updates would wait for it.
+// CHECK-LABEL: func.func @own_elements
+// CHECK-COUNT-2: call @fusion_
+func.func @own_elements(%from: tensor<512x1xi32>, %to: tensor<512x1xi32>, %sums: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = "hlo.gather"(%sums, %from) {collapsed_slice_dims = array<i64: 0>, index_vector_dim = 1 : i64, offset_dims = array<i64>, operand_batching_dims = array<i64>, slice_sizes = array<i64: 1>, start_index_map = array<i64: 0>, start_indices_batching_dims = array<i64>} : (tensor<64xf32>, tensor<512x1xi32>) -> tensor<512xf32>
+  %2 = "stablehlo.scatter"(%sums, %to, %0) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %3 = "hlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %3 : tensor<f32>
+  }) : (tensor<64xf32>, tensor<512x1xi32>, tensor<512xf32>) -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @expensive_updates
+// CHECK-COUNT-2: call @fusion_
+func.func @expensive_updates(%x: tensor<512xf32>, %to: tensor<512x1xi32>, %sums: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = "hlo.exponential"(%x) : (tensor<512xf32>) -> tensor<512xf32>
+  %2 = "stablehlo.scatter"(%sums, %to, %0) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %3 = "hlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %3 : tensor<f32>
+  }) : (tensor<64xf32>, tensor<512x1xi32>, tensor<512xf32>) -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
