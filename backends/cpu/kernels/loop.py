@@ -43,6 +43,9 @@ from stablehlo_py.mlir import ir
 ALTERNATING = 8  # values whose elements alternate
 COLUMNS = 4  # of a result, computed one after the other
 PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
+PAIRED_NS = 20.0  # of arithmetic on a vector, from which on two are computed at once
+PAIRED_REGISTERS = 32
+CHAINED = 0.5  # of it, in one chain of operations at least
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
 NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
@@ -77,7 +80,24 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     sizes = tuple(map(int, space.sizes if windows else merge_short(space.sizes, widest)))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
     straight = windows and not fusion.aliased and sizes[-1] <= STRAIGHT * lanes
+    if not straight and _is_paired(fusion, target, values, sizes[-1], lanes):
+        lanes, cost = 2 * lanes, 2 * cost
     return _Loop(fusion, target, sizes, lanes, straight=straight).emit(cost)
+
+
+def _is_paired(fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value], inner: int, lanes: int) -> bool:
+    """Whether a vector has the lanes of two registers, whose instructions alternate: a core that meets a long chain of
+    operations does not look far enough ahead to begin with the next vector. Not of f64, whose functions leave their
+    usual range in one of 16 lanes too often."""
+    fits = 1 < lanes == target.lanes(32) and target.registers >= PAIRED_REGISTERS and inner % (2 * lanes) == 0
+    total = COSTS.vector_ns(values, 0, 0)
+    if not fits or total < PAIRED_NS or any(tensor_bytes(value) >= NONTEMPORAL_BYTES for value in fusion.outputs):
+        return False
+    until: dict[ir.Value, float] = {}  # value -> nanoseconds of the longest chain that ends with it
+    for op in fusion.ops:
+        before = max((until.get(operand, 0.0) for operand in op.operands), default=0.0)
+        until.update((result, before + COSTS.op_ns(op.operation.name)) for result in op.results)
+    return max(until.values()) >= total * CHAINED
 
 
 def _has_windows(fusion: Fusion, values: Sequence[ir.Value], inner: int) -> bool:

@@ -109,11 +109,16 @@ def at_least(f: Function, x: Value, bound: float) -> Value:
 def scales(f: Function, x: Value) -> bool:
     """Whether the target has an instruction for `scaled_at_once` of this type."""
     target = f.emit.target
-    return target is not None and target.scales and x.type.lanes > 1 and _width(x) in (128, 256, 512)
+    return target is not None and target.scales and x.type.lanes > 1 and _width(x) in (128, 256, 512, 1024)
 
 
 def scaled_at_once(f: Function, x: Value, power: Value) -> Value:
     """x 2^power, rounded once, where `power` has x's type and whole numbers."""
+    if _width(x) == 1024:
+        lanes = range(x.type.lanes)
+        parts = (lanes[: len(lanes) // 2], lanes[len(lanes) // 2 :])
+        low, high = (scaled_at_once(f, f.shuffle(x, x, part), f.shuffle(power, power, part)) for part in parts)
+        return f.shuffle(low, high, lanes)
     name = f"llvm.x86.avx512.mask.scalef.p{'s' if x.type.element is F32 else 'd'}.{_width(x)}"
     everywhere = f.const(-1, I16 if x.type.lanes > 8 else I8)
     rounding = [f.const(_ROUNDS_AS_USUAL, I32)] if _width(x) == 512 else []

@@ -557,3 +557,25 @@ def test_a_concatenation_may_have_more_operands_than_python_has_stack():
         }}"""
     )(piece, -piece)
     np.testing.assert_array_equal(result, np.tile(np.concatenate([piece, -piece]), count // 2))
+
+
+@pytest.mark.skipif(AVX512 not in TARGETS, reason="needs AVX-512")
+@pytest.mark.parametrize(("chained", "count", "pairs"), [(8, 512, True), (1, 512, False), (8, 500, False)])
+def test_long_chains_are_computed_for_two_vectors_at_a_time(chained: int, count: int, pairs: bool) -> None:
+    """With the bits of one at a time. Sums of as many independent functions are not."""
+
+    def body(x: ir.Value) -> ir.Value:
+        links = [x]
+        for number in range(8):
+            of = links[-1] if number < chained else build.like("negate", x)
+            links.append(build.like("exponential", build.like("negate", of)))
+        total = links[1]
+        for link in links[2:]:
+            total = build.like("add", total, link)
+        return total
+
+    x = normal(count)
+    text = build_fusion("loop", [type_of(x)], body)
+    results = [run_kernel(text, [x], target)[0] for target in (AVX2, AVX512)]
+    assert results[0].tobytes() == results[1].tobytes()
+    assert ("vector<32xf32>" in "".join(compile_kernel(text, AVX512).kernel.functions.values())) == pairs
