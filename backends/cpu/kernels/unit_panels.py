@@ -160,13 +160,21 @@ class Panel:
         high = f.imin(f.iadd(low, product.chunk), product.steps)
         chunk = Chunk(low, high, self._is(number, 0), self._is(number, product.chunks - 1))
         whole, rest = divmod(product.m, product.strip)
+        if rest and self._takes_any_rows:
+            self._strips(chunk, f.imin(f.iadd(self.first, product.block), whole + 1), whole + 1)
+            return
         self._strips(chunk, f.imin(f.iadd(self.first, product.block), whole), whole)
         if rest:
             is_last_block = self._equal(self.block, product.blocks - 1)
             f.if_(is_last_block, lambda: self._short_strip(chunk, whole, rest))
 
+    @property
+    def _takes_any_rows(self) -> bool:
+        """Whether code of whole strips serves one that has fewer rows, too."""
+        return False
+
     def _strips(self, chunk: Chunk, last: Index, whole: int) -> None:
-        """The strips of the block up to `last`; all rows have so many `whole` ones."""
+        """The strips of the block up to `last`; all rows have so many `whole` ones, or of any rows."""
         raise AssertionError("defined by the subclasses")
 
     def _short_strip(self, chunk: Chunk, number: int, rows: int) -> None:
@@ -228,13 +236,17 @@ class Strip:
     def _finish_line(self, line: Index) -> None:
         f, fold = self.f, self.product.fold
         if fold is None:
-            self._epilogue(line, self.panel.places, add(f, self.first_row(), affine_of(line, self.rows - 1)))
+            self._epilogue(line, self.panel.places, self._row_of(line))
             return
         above, at = unravel(f, f.iadd(self.row, line), [self.product.lines, fold.pitch])
         places = list(self.panel.places)
         places.insert(fold.number, affine_of(above, self.product.lines - 1))
         is_valid = f.cmp("slt", f.index(at), f.const(fold.valid))
         f.if_(is_valid, lambda: self._epilogue(line, places, affine_of(at, fold.valid - 1)))
+
+    def _row_of(self, line: Index) -> Affine:
+        """A line of it as an index of rows."""
+        return add(self.f, self.first_row(), affine_of(line, self.rows - 1))
 
     def _epilogue(self, line: Index, places: Sequence[Affine], row: Affine) -> None:
         """That of a line, which is `row` of the result at a place of the outer axes."""

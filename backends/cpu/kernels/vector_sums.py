@@ -14,7 +14,7 @@ from stablehlo_py.backends.cpu.kernels.vector_tile import VectorTile
 from stablehlo_py.backends.cpu.kernels.vector_unit import VECTORS, VectorProduct
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value, VectorType
-from stablehlo_py.codegen.index import add
+from stablehlo_py.codegen.index import Affine, add, affine_of
 
 MOST_LISTED = 1 << 10  # steps of a table, which is in the stack
 SHORT = 4  # steps, fewer of which are code of each product: sums in memory would count
@@ -106,6 +106,11 @@ def _add_groups(
 
 
 class _Panel(Panel):
+    @property
+    def _takes_any_rows(self) -> bool:
+        """Where sums are in memory, code of a strip is loops over its rows."""
+        return cast(VectorProduct, self.product).shared is not None
+
     def _strips(self, chunk: Chunk, last: Index, whole: int) -> None:
         rows = self.product.strip
         self.f.loop(self.first, last, 1, lambda strip: _Strip(self, strip, rows, whole - 1).emit(chunk))
@@ -120,6 +125,21 @@ class _Strip(Strip):
         """The product."""
         return cast(VectorProduct, self.product)
 
+    @property
+    def _short(self) -> int:
+        """Rows of the last strip, where code of whole ones serves it, too; else 0."""
+        return self.product.m % self.rows if self.vectors.shared is not None and not isinstance(self.number, int) else 0
+
+    @property
+    def _count(self) -> Index:
+        """Its rows."""
+        return self.f.imin(self.f.isub(self.product.m, self.row), self.rows) if self._short else self.rows
+
+    def _row_of(self, line: Index) -> Affine:
+        if not self._short:
+            return super()._row_of(line)
+        return affine_of(self.f.iadd(self.row, line), self.product.m - 1)
+
     def emit(self, chunk: Chunk) -> None:
         """Its sums with the products of a chunk: a pass for as many columns as registers hold the sums of, then the
         epilogue."""
@@ -128,7 +148,7 @@ class _Strip(Strip):
         for first in range(0, len(columns), VECTORS):
             self._pass(chunk, columns[first : first + VECTORS])
         if not self._from_registers:
-            when(self.f, chunk.is_last, lambda: self.finish(0, self.rows))
+            when(self.f, chunk.is_last, lambda: self.finish(0, self._count))
 
     @property
     def _from_registers(self) -> bool:
@@ -137,10 +157,12 @@ class _Strip(Strip):
 
     def _pass(self, chunk: Chunk, columns: Sequence[int]) -> None:
         f, product = self.f, self.vectors
-        tile = VectorTile.of(product.vectors, self.rows, columns, flips=product.flips and product.contraction.b.tiled)
+        flips = product.flips and product.contraction.b.tiled
         if product.shared is not None:
-            self._call(chunk, tile)
+            heights = [self.rows, *([self._short] if self._short else [])]
+            self._call(chunk, [VectorTile.of(product.vectors, height, columns, flips=flips) for height in heights])
             return
+        tile = VectorTile.of(product.vectors, self.rows, columns, flips=flips)
         sums = self._steps(chunk, tile, self._begin(chunk, columns))
         places = [(row, column) for row in range(self.rows) for column in columns]
 
@@ -177,26 +199,30 @@ class _Strip(Strip):
                 sums.append(kept if first is None else f.select(cast(Value, chunk.is_first), first, kept))
         return sums
 
-    def _call(self, chunk: Chunk, tile: VectorTile) -> None:
-        """The function of the tile, on sums in memory."""
+    def _call(self, chunk: Chunk, tiles: Sequence[VectorTile]) -> None:
+        """The function of the tile, of whole strips or of the last one, on sums in memory."""
         f, product = self.f, self.vectors
         assert product.shared is not None and product.table is not None
-        product.shared.add(tile)
+        product.shared.update(tiles)
 
         def clear(row: Index) -> None:
             first = self._first(row)
-            for column in tile.columns:
+            for column in tiles[0].columns:
                 f.store(first, self.sums(), f.iadd(f.imul(row, PANEL), column))
 
         def begin() -> None:
-            f.loop(0, self.rows, 1, clear)
+            f.loop(0, self._count, 1, clear, nonempty=True)
 
         when(f, chunk.is_first, begin)
         across = self._across()
         a = f.gep(self.panel.a, f.imul(self.row, across), I8)
         b = f.gep(self.panel.b, f.imul(chunk.low, 2 * TILE), I32)
         steps = f.gep(product.table, f.imul(chunk.low, 2), I64), f.isub(chunk.high, chunk.low)
-        tile.call(f, self.sums(), a, across, b, steps)
+        calls = [partial(tile.call, f, self.sums(), a, across, b, steps) for tile in tiles]
+        if len(calls) == 1:
+            calls[0]()
+        else:
+            f.if_(f.cmp("eq", f.index(self._count), f.const(self.rows)), *calls)
 
     def _across(self) -> int:
         """Bytes from a row of A to the next."""

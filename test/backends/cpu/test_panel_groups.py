@@ -69,3 +69,14 @@ def test_short_sums_are_called_where_they_pass_through_memory(
     text = product_of(80, 64, 32, "bf16", after)
     kernel = compile_kernel(text, EMULATED_DOTS).kernel
     assert any(symbol.startswith("shlo_dots_") for symbol in kernel.common) == calls
+
+
+def test_the_last_strip_has_no_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has fewer rows, in the same loops: 22 strips of 14 rows, or 21 and one of 6."""
+    emulate(monkeypatch)
+    even, odd = (
+        compile_kernel(product_of(m, 64, 256, "i8"), EMULATED_DOTS).kernel.functions["fusion"] for m in (308, 300)
+    )
+    calls = [line.partition("(")[0] for line in odd.splitlines() if "@shlo_dots_" in line]
+    assert len(set(calls)) == len(calls) == 2
+    assert odd.count("llvm.store") == even.count("llvm.store")
