@@ -39,6 +39,8 @@ class Costs:
         duplicate_flops: flops on a path that may be computed again by each reader instead of stored once.
         constant_subtree_flops: the same for a subtree that reads no memory at all (masks from iotas).
         index_flops: flops of an index that may be computed for every element that is gathered by it.
+        small_elements: elements up to which `duplicate_flops` may be computed for each, instead of once for all that
+            read one number, by a kernel of their own.
         gather_saves: a value is computed where it is gathered if at most one of its elements in so many is.
         parallel_rows: rows that occupy the whole machine.
         shared_row: elements of a row that the whole machine reduces where there are fewer rows, if the fusion writes
@@ -51,6 +53,7 @@ class Costs:
     duplicate_flops: int = 0
     constant_subtree_flops: int = 0
     index_flops: int = 0
+    small_elements: int = 0
     gather_saves: int = 1
     parallel_rows: int = 1
     shared_row: int = 0

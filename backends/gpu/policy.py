@@ -15,6 +15,7 @@ COSTS = Costs(
     duplicate_flops=10,  # arithmetic is cheap, memory is not
     constant_subtree_flops=16,
     index_flops=8,
+    small_elements=1 << 16,
     gather_saves=1,
     parallel_rows=64,
     shared_row=1 << 14,  # kernels/row.py

@@ -66,6 +66,7 @@ class ProducerFusion:
         self.constant_flops: list[int] = [-1] * size  # flops of a subtree that reads no memory, -1 if it does
         self.duplicate_flops: list[int] = [0] * size  # flops that are duplicated together with the node
         self.index_flops: dict[int, int] = {}  # of what indices of gathers are computed by, down from a node
+        self.small_flops: dict[int, int] = {}  # the same of what is computed for every element of a few
         # Update -> node -> how it is computed from what is overwritten.
         self.update_reads: defaultdict[int, dict[int, int]] = defaultdict(dict)
         for node in self.graph.nodes:
@@ -310,7 +311,7 @@ class ProducerFusion:
             return plan
         if split and cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
             return ProducerPlan(split.rows, plan.index_map, "row", split)
-        if node.name == "convert" and not split:
+        if (node.name == "convert" and not split) or self._is_small(cluster, node, plan):
             return plan
         return None
 
@@ -351,6 +352,19 @@ class ProducerFusion:
         plain = plain or (node.name == "gather" and _reads_places_in_order(node))
         flops = sum(each.flops for each in (*members, node))
         return plain and flops <= self.policy.scattered and not any(each in overwritten for each in node.operands)
+
+    def _is_small(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> bool:
+        """Is the node, read at one place, cheap enough to be computed for every element of a few, rather than by a
+        kernel of its own?"""
+        users = [user for user in self.clusters.users[node.index] if user in cluster.members]
+        flops = node.flops + max((self.small_flops.get(user, 0) for user in users), default=0)
+        is_few = size_hint(plan.trip_count) <= self.costs.small_elements
+        if isinstance(plan.index_map, SeveralIndices) or node.role != LOOP or node.expensive:
+            return False
+        if not is_few or flops > self.costs.duplicate_flops:
+            return False
+        self.small_flops[node.index] = flops
+        return True
 
     def _reads(self, hero: int, node: Node) -> int:
         """How loops compute a node from the tensor that an update overwrites (passes/buffers/inplace.py)."""

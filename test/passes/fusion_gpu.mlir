@@ -59,3 +59,20 @@ func.func public @main(%places: tensor<500x1xi32>) -> tensor<8xf32> {
   }) : (tensor<8xf32>, tensor<500x1xi32>, tensor<500xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// What is cheap is computed for every element of few, rather than by a kernel of its own.
+// GPU-LABEL: func.func public @main
+// GPU-NEXT: %[[RESULT:.*]] = call @fusion_0(%arg0, %arg1)
+// GPU-NEXT: return %[[RESULT]]
+// CPU-LABEL: func.func public @main
+// CPU-COUNT-2: call @fusion_
+func.func public @main(%x: tensor<64xf32>, %y: tensor<64x16xf32>) -> tensor<64x16xf32> {
+  %one = "hlo.constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %ones = "hlo.broadcast"(%one) {dimensions = array<i64>} : (tensor<f32>) -> tensor<64xf32>
+  %most = "hlo.maximum"(%x, %ones) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %wide = "hlo.broadcast"(%most) {dimensions = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x16xf32>
+  %0 = "hlo.divide"(%y, %wide) : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<64x16xf32>
+  return %0 : tensor<64x16xf32>
+}
