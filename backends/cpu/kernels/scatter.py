@@ -9,6 +9,7 @@ embedding's gradient).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -18,7 +19,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_funct
 from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.builder import F32, F64, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import affine_of
@@ -54,9 +55,10 @@ def _emit_updates(
     # Lanes run along the last operand dimension where its window is also the last dimension of the updates.
     contiguous = rank > 0 and layout.window_of.get(last) == len(layout.updates) - 1 and layout.window(last) != 1
     bits = max(element(value).storage.bits for value in op.operands[:count])
-    lanes = target.lanes(bits) if contiguous else 1
-    split = contiguous and last not in layout.index_of
-    blocks = -(-layout.window(last) // (4 * lanes)) if split else 1
+    # Not vectors of 64 bytes: arrays of NumPy are aligned to 16, so each row of theirs would lie in two cache lines.
+    lanes = min(target.lanes(bits), 256 // bits) if contiguous else 1
+    split, share = contiguous and last not in layout.index_of, 4 * target.lanes(bits)
+    blocks = -(-layout.window(last) // share) if split else 1
     indices_pointer, indices_element = operand(f, fusion, op.operands[count]), element(op.operands[count])
     combine = combiner(f, op)
     whole = WHOLE_WINDOWS in op.attributes
@@ -80,8 +82,8 @@ def _emit_updates(
                 high = f.imin(high, f.isub(layout.operand[dimension], starts[dimension]))
             bounds.append((low, high))
         update_base = offset(f, place, [update_strides[dimension] for dimension in layout.update_scatter_dims])
-        if split:
-            bounds[last] = (f.imul(f.begin, 4 * lanes), f.imin(f.imul(f.end, 4 * lanes), layout.window(last)))
+        if blocks != 1:
+            bounds[last] = (f.imul(f.begin, share), f.imin(f.imul(f.end, share), layout.window(last)))
         outer = bounds[:-1] if contiguous else bounds
 
         def row(window: list[Index]) -> None:
@@ -91,10 +93,9 @@ def _emit_updates(
                 if dimension in layout.window_of:
                     source = f.iadd(source, f.imul(index, update_strides[layout.window_of[dimension]]))
             if contiguous:
-                low, high = bounds[last]
-                f.loop(low, high, lanes, lambda i: element_at(place, f.iadd(to, i), f.iadd(source, i), f.isub(high, i)))
+                along(*bounds[last], partial(vector_at, place, to, source))
             else:
-                element_at(place, to, source, None)
+                elements_at(place, to, source, 1, None)
 
         if inside:
             f.if_(reduce(partial(f.binary, "and"), inside), lambda: nest(f, outer, row))
@@ -108,11 +109,42 @@ def _emit_updates(
         indices = [affine_of(f.index(at), size - 1) for at, size in zip(place, layout.updates, strict=True)]
         return Elemental(f, fusion, target, lanes).at(value, indices, mask)
 
-    def element_at(place: list[Index], to: Index, source: Index, remaining: Index | None) -> None:
-        mask = f.tail_mask(remaining, lanes) if remaining is not None and lanes > 1 else None
+    def along(low: Index, high: Index, vector_at: Callable[[Index, int, Value | None], None]) -> None:
+        """A row's elements from `low` to `high`. Masks only where no vector fits: what a masked store wrote is not
+        forwarded to loads, and rows that follow each other often have the same place."""
+        length = layout.window(last)
+        if not isinstance(length, int) or not (split or (low, high) == (0, length)):
+            mask = partial(f.tail_mask, lanes=lanes) if lanes > 1 else lambda remaining: None
+            f.loop(low, high, lanes, lambda i: vector_at(i, lanes, mask(f.isub(high, i))))
+            return
+        whole, rest = length // lanes * lanes, length % lanes
+
+        def tail() -> None:
+            exact = rest & (rest - 1) == 0
+            vector_at(whole, rest if exact else lanes, None if exact else f.tail_mask(rest, lanes))
+
+        if blocks != 1:
+            f.loop(low, f.imin(high, whole), lanes, lambda i: vector_at(i, lanes, None))
+            if rest:
+                f.if_(f.cmp("eq", f.index(high), f.index(length)), tail)
+            return
+        if length > 8 * lanes:
+            f.loop(0, whole, lanes, lambda i: vector_at(i, lanes, None))
+        else:
+            for i in range(0, whole, lanes):
+                vector_at(i, lanes, None)
+        if rest:
+            tail()
+
+    def vector_at(place: list[Index], to: Index, source: Index, i: Index, lanes: int, mask: Value | None) -> None:
+        elements_at(place, f.iadd(to, i), f.iadd(source, i), lanes, mask)
+
+    def elements_at(place: list[Index], to: Index, source: Index, lanes: int, mask: Value | None) -> None:
         old = [types.load(f, element(op.operands[n]), f.parameters[f"out{n}"], to, lanes, mask) for n in range(count)]
         new = [update(op.operands[count + 1 + n], place, source, lanes, mask) for n in range(count)]
         for n, value in enumerate(combine([*old, *new])):
+            if mask is None and lanes > 1 and isinstance(value, Value) and value.type.element in (F32, F64):
+                value = f.opaque(value)  # LLVM stores a choice between what was there and other values with a mask
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
     nest(f, [(0, layout.updates[d]) for d in layout.update_scatter_dims], one)

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
-from one_kernel import run_kernel
+from one_kernel import compile_kernel, run_kernel
 
 import stablehlo_py
 from stablehlo_py.backends.cpu.target import BASELINE, CpuTarget, host_target
@@ -245,12 +245,25 @@ COLUMNS = lax.ScatterDimensionNumbers(
 
 
 @every_target
-@pytest.mark.parametrize(("width", "index_type"), [(1, np.int32), (3, np.int64), (37, np.uint32), (130, np.int8)])
+@pytest.mark.parametrize(
+    ("width", "index_type"), [(1, np.int32), (3, np.int64), (8, np.int32), (37, np.uint32), (130, np.int8)]
+)
 def test_scatter_rows_with_indices_out_of_bounds(width: int, index_type: type, target: CpuTarget) -> None:
     low = 0 if np.dtype(index_type).kind == "u" else -2
     indices = RNG.integers(low, 13, (20, 1)).astype(index_type)
     indices[:2, 0] = np.iinfo(index_type).max, np.iinfo(index_type).min
     check(scattered(lax.scatter_add, ROWS), whole(10, width), indices, whole(20, width), target=target)
+
+
+@pytest.mark.parametrize("combine", [lax.scatter_add, lax.scatter_max])
+@pytest.mark.parametrize("width", [16, 24, 64, 128])
+def test_rows_of_whole_vectors_are_scattered_without_masks(combine: Callable[..., jax.Array], width: int) -> None:
+    x, updates = random(10, width), random(20, width)
+    updates[3, 5] = updates[11, 0] = np.nan
+    indices = RNG.integers(0, 10, (20, 1)).astype(np.int32)
+    check(scattered(combine, ROWS), x, indices, updates)
+    text, _ = fusion_of(jax.export.export(jax.jit(scattered(combine, ROWS)))(x, indices, updates))
+    assert "masked" not in "".join(compile_kernel(text, host_target()).kernel.functions.values())
 
 
 @pytest.mark.parametrize(
