@@ -388,6 +388,27 @@ def load_steps(f: Function, of: Element, base: Value, offset: Index, lanes: int,
     return (part(0), part(1)) if of.is_complex else decoded(f, of, part(0))
 
 
+def load_places(f: Function, of: Element, base: Value, offset: Index, places: Value, most: int) -> Lanes:
+    """Lane i from base + offset + places[i] elements (complex ones: offset counts parts), lane by lane. Places are from
+    0 to `most`, which 32 bits hold, and leave their vector in words of as many as fit: to take one out of a vector is a
+    cycle or two of the vector units, to shift a word is other units' work."""
+    lanes, apart = places.type.lanes, 2 if of.is_complex else 1
+    bits = next(bits for bits in (8, 16, 32) if most < 1 << bits and lanes * bits >= 64)
+    words = f.bitcast(f.cast("trunc", places, {8: I8, 16: I16, 32: I32}[bits]), vector(lanes * bits // 64, I64))
+    low = f.const((1 << bits) - 1, I64)
+    each_place: list[Index] = []
+    for lane in range(lanes):
+        number, shift = divmod(lane * bits, 64)
+        word = f.extract(words, number) if words.type.lanes > 1 else words
+        shifted = f.binary("lshr", word, f.const(shift, I64)) if shift else word
+        each_place.append(f.imul(shifted if shift + bits == 64 else f.binary("and", shifted, low), apart))
+
+    def part(number: int) -> Value:
+        return f.joined([f.load(of.storage, base, f.iadd(place, f.iadd(offset, number))) for place in each_place])
+
+    return (part(0), part(1)) if of.is_complex else decoded(f, of, part(0))
+
+
 def alternating(f: Function, values: Sequence[Lanes], places: range) -> Lanes:
     """A vector of these places of real vectors that alternate: the first lanes of all, then the second ones ..."""
     if len(places) == 1:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, ScalarType, Value, vector
@@ -37,7 +36,7 @@ from stablehlo_py.codegen.types import (
     splat,
     to_bits,
 )
-from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known
+from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, shape, symints, text
 from stablehlo_py.mlir import ir
 
@@ -54,8 +53,6 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     offset_dims, collapsed = i64s(op, "offset_dims"), i64s(op, "collapsed_slice_dims")
     batching, start_batching = i64s(op, "operand_batching_dims"), i64s(op, "start_indices_batching_dims")
     index_map, vector_dim, window = i64s(op, "start_index_map"), i64(op, "index_vector_dim"), symints(op, "slice_sizes")
-    if _loads_lanes(e, place) and _is_inside(starts, [sizes[d] - window[d] for d in index_map]):
-        return _lane_by_lane(e, op.results[0], place)
     batch_dims = [d for d in range(len(result)) if d not in offset_dims]
     start_dims = [d for d in range(len(start_sizes)) if d != vector_dim]
     owner = dict(zip(batch_dims, start_dims, strict=True))  # result dimension -> dimension of the start indices
@@ -104,41 +101,6 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
             index = add(e.f, index, scale(e.f, start(index_map.index(dimension), size - window[dimension]), inner))
         places.append((size * inner, index))
     return e.value(operand, digits(places))
-
-
-def _loads_lanes(e: Elemental, place: Delinearized) -> bool:
-    """Whether each lane of a place is best computed by itself, where it is an address that is loaded from: to take
-    addresses out of a vector are two instructions each."""
-    apart = any(index.lane for _, index in place)
-    apart = apart and all(index.vector is None and is_known(index.lane) for _, index in place)
-    return apart and e.lanes > 1 and not e.target.gathers and e.predicate is None and not isinstance(e.f, DryRun)
-
-
-def _is_inside(starts: ir.Value, highest: Sequence[IntLike]) -> bool:
-    """Whether the start indices of a gather are read from memory, and their type keeps them in [0, highest]."""
-    while not isinstance(starts.owner, ir.Block) and starts.owner.name in ("hlo.convert", "hlo.reshape"):
-        starts = starts.owner.operands[0]
-    of = element(starts)
-    most = (1 << of.storage.bits) - 1
-    is_read = isinstance(starts.owner, ir.Block) and of.kind == "int" and of.unsigned
-    return is_read and all(always_at_most(most, each) for each in highest)
-
-
-def _lane_by_lane(e: Elemental, value: ir.Value, place: Delinearized) -> Lanes:
-    """A value at a place, computed for one lane after the other."""
-    lanes = [
-        parts(
-            e.value(
-                value,
-                tuple(
-                    (size, replace(index, constant=index.constant + lane * index.lane, lane=0)) for size, index in place
-                ),
-            )
-        )
-        for lane in range(e.lanes)
-    ]
-    real, *imaginary = (e.f.joined(part) for part in zip(*lanes, strict=True))
-    return (real, imaginary[0]) if imaginary else real
 
 
 # --- reductions and contractions -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from stablehlo_py.codegen import arith
-from stablehlo_py.codegen.builder import Function, Index, Value, vector
+from stablehlo_py.codegen.builder import I32, I64, Function, Index, Value, vector
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.index import (
     Affine,
@@ -51,6 +51,7 @@ from stablehlo_py.codegen.types import (
     level_of,
     load,
     load_apart,
+    load_places,
     load_steps,
     splat,
     store,
@@ -229,6 +230,12 @@ class Elemental:
             if offset.vector is None and self.predicate is None and not self.target.gathers:
                 pointer, rest = address(f, base, replace(offset, lane=0), of.storage, 2 if of.is_complex else 1)
                 return load_steps(f, of, pointer, rest, self.lanes, offset.lane)
+            if self.predicate is None and not self.target.gathers:
+                moving, part = replace(offset, constant=0, terms=()), 2 if of.is_complex else 1
+                low, high = moving.bounds(self.lanes)
+                if self.lanes > 1 and is_known(low, high) and low >= 0 and high < 1 << 32:
+                    pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, part)
+                    return load_places(f, of, pointer, rest, vector_of(f, moving, self.lanes), int(high))
             offsets = vector_of(f, offset, self.lanes)
             if self.predicate is not None:
                 offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))
@@ -359,11 +366,25 @@ class Elemental:
         with f.at_level(max(condition.level, level_of(left, right))):
             return each(lambda x, y: f.select(condition, x, y), left, right)
 
+    def _clamped_short(self, of: Element, raw: Value, low: int, high: IntLike) -> Value | None:
+        """Lanes of i64 clamped to [low, high], from lanes and to limits of up to 32 bits: vectors of these are half as
+        many. None where they are wider, or one lane."""
+        f, kind = self.f, "u" if of.unsigned else "s"
+        fits = of.bits <= 32 and low >= 0 and always_less(high, 1 << 31)
+        if isinstance(f, DryRun) or raw.type.lanes == 1 or not fits:
+            return None
+        short = f.cast("zext" if of.unsigned else "sext", raw, I32)
+        short = f.intrinsic(f"{kind}max", short, number_like(f, low, short)) if low or kind == "s" else short
+        return f.cast("zext", f.intrinsic(f"{kind}min", short, number_like(f, high, short)), I64)
+
     def index_value(self, value: ir.Value, place: Delinearized, low: int, high: IntLike) -> Affine:
         """An integer value as an index, clamped to [low, high]."""
         f = self.f
         raw: Known = self.value(value, place)
         with f.at_level(raw.level):
+            short = self._clamped_short(element(value), raw, low, high)
+            if short is not None:
+                return Affine(0, (), 0, short, (low, high))
             wide = as_index(f, element(value), raw)
             if isinstance(f, DryRun) or wide.type.lanes == 1:
                 clamped = f.imin(f.imax(wide, low), high) if wide.type.lanes == 1 else wide
