@@ -168,42 +168,58 @@ def _is_infinite(f: Function, a: Pair) -> Value:
     return f.binary("or", first, second)
 
 
+def _or_infinity(f: Function, a: Pair, size: Value) -> Value:
+    return f.select(_is_infinite(f, a), const(f, size, math.inf), size)
+
+
 def _size(f: Function, a: Pair) -> Value:
     """|a| of parts whose squares are in range."""
     return f.intrinsic("sqrt", real_math.muladd(f, a[0], a[0], f.fmul(a[1], a[1])))
 
 
 def _size_f32(f: Function, a: Pair) -> Value:
-    """|a| of finite parts: the root of the sum of scaled squares, and what rounding squares, sum and root lost, divided
-    by twice the root. A root of f64 takes four times as long, but where nothing is fused it saves more."""
+    """|a|: the root of the sum of squares, and what rounding squares, sum and root lost, divided by twice the root.
+    A root of f64 takes four times as long, but where nothing is fused it saves more."""
     if f.emit.target is not None and not f.emit.target.fused:
-        return f.cast("fptrunc", _size(f, _wide(f, a)), F32)
+        return _or_infinity(f, a, f.cast("fptrunc", _size(f, _wide(f, a)), F32))
     x, y = real_math.absolute(f, a[0]), real_math.absolute(f, a[1])
     swap = f.cmp("olt", x, y)
     large, small = f.select(swap, y, x), f.select(swap, x, y)
     one = 1 << MANTISSA[F32]
-    power = integer(f, bits(f, large), "and", 0xFF * one)
-    power = f.intrinsic("smin", f.intrinsic("smax", power, f.const(one, power.type)), f.const(253 * one, power.type))
-    scale = f.bitcast(f.binary("sub", f.const(254 * one, power.type), power), x.type)
-    squares = [two_product(f, part, part) for part in (f.fmul(large, scale), f.fmul(small, scale))]
+
+    def scaled() -> list[Value]:
+        power = integer(f, bits(f, large), "and", 0xFF * one)
+        power = f.intrinsic("smax", power, f.const(one, power.type))
+        power = f.intrinsic("smin", power, f.const(253 * one, power.type))
+        scale = f.bitcast(f.binary("sub", f.const(254 * one, power.type), power), x.type)
+        size = f.fmul(_size_in_range(f, f.fmul(large, scale), f.fmul(small, scale)), f.bitcast(power, x.type))
+        return [_or_infinity(f, a, size)]
+
+    # From 2^-40 to 2^60 neither squares are out of range nor what rounding the larger one lost.
+    low, high = 87 * one, 187 * one
+    extreme = f.cmp("uge", integer(f, bits(f, large), "sub", low), f.const(high - low, bits(f, large).type))
+    return where_rare(f, extreme, scaled, [_size_in_range(f, large, small)])[0]
+
+
+def _size_in_range(f: Function, large: Value, small: Value) -> Value:
+    """|a| of f32 parts whose squares, and what rounding these lost, are in range."""
+    squares = [two_product(f, part, part) for part in (large, small)]
     total, lost = fast_two_sum(f, squares[0][0], squares[1][0])
     lost = f.fadd(lost, f.fadd(squares[0][1], squares[1][1]))
     root = f.intrinsic("sqrt", total)
     left = f.fadd(f.fma(f.fneg(root), root, total), lost)
     # 1 / (2 root) to a twentieth: bits are nearly a logarithm.
-    inverse = f.bitcast(f.binary("sub", f.const(_HALF_INVERSE, power.type), bits(f, root)), x.type)
-    return f.fmul(real_math.muladd(f, left, inverse, root), f.bitcast(power, x.type))
+    half = bits(f, root)
+    inverse = f.bitcast(f.binary("sub", f.const(_HALF_INVERSE, half.type), half), root.type)
+    return real_math.muladd(f, left, inverse, root)
 
 
 def absolute(f: Function, a: Pair) -> Value:
     """|a|, without overflow in between."""
-    endless, infinity = _is_infinite(f, a), const(f, a[0], math.inf)
     if a[0].type.element is F32:
-        size = _size_f32(f, a)
-    else:
-        scaled, back = _scale(f, a)
-        size = f.fmul(_size(f, scaled), back)
-    return f.select(endless, infinity, size)
+        return _size_f32(f, a)
+    scaled, back = _scale(f, a)
+    return _or_infinity(f, a, f.fmul(_size(f, scaled), back))
 
 
 def _sign(f: Function, a: Pair) -> Pair:

@@ -24,6 +24,7 @@ from stablehlo_py.codegen.math.basics import (
     polynomial,
     scaled_at_once,
     scales,
+    where_rare,
 )
 
 _LOG2E = 1.4426950408889634
@@ -168,19 +169,27 @@ def logistic(f: Function, x: Value) -> Value:
     makes good what rounding e, 1 + e and the quotient lost."""
     element = x.type.element
     one = const(f, x, 1.0)
-    # e and q are scaled by 2^extra until the end, so that nothing before the last product is a denormal number.
-    extra, lowest = (64, -130.0) if element is F32 else (128, -780.0)
-    n, _, r = reduced(f, at_least(f, f.fneg(absolute(f, x)), lowest), BIAS[element] + extra)
-    scale, back = power_of_two(f, n, x), const(f, x, 2.0**-extra)
-    series = _series(f, r)
-    y = muladd(f, series, r, one)
-    rest = f.fmul(muladd(f, series, r, f.fsub(one, y)), scale)
-    e = f.fmul(y, scale)
-    q = f.fdiv(e, muladd(f, e, back, one))
-    plain = f.fmul(q, back)
-    inverse = f.fsub(one, plain)  # 1 / (1 + e)
-    residual = f.fma(f.fneg(plain), e, f.fsub(e, q))  # e - q (1 + e); the difference is exact, as e/2 <= q <= e
-    q = f.fmul(muladd(f, muladd(f, rest, inverse, residual), inverse, q), back)
+    size = absolute(f, x)
+
+    def lower(extra: int, size: Value) -> Value:
+        """q for -size; e and q are scaled by 2^extra until the end."""
+        n, _, r = reduced(f, f.fneg(size), BIAS[element] + extra)
+        scale, back = power_of_two(f, n, x), const(f, x, 2.0**-extra)
+        series = _series(f, r)
+        y = muladd(f, series, r, one)
+        rest = f.fmul(muladd(f, series, r, f.fsub(one, y)), scale)
+        e = f.fmul(y, scale)
+        q = f.fdiv(e, muladd(f, e, back, one) if extra else f.fadd(e, one))
+        plain = f.fmul(q, back) if extra else q
+        inverse = f.fsub(one, plain)  # 1 / (1 + e)
+        residual = f.fma(f.fneg(plain), e, f.fsub(e, q))  # e - q (1 + e); the difference is exact, as e/2 <= q <= e
+        q = muladd(f, muladd(f, rest, inverse, residual), inverse, q)
+        return f.fmul(q, back) if extra else q
+
+    # Scaled where e^2 may be a denormal number, so that nothing before the last product is one.
+    far, extra, most = (42.0, 64, 130.0) if element is F32 else (350.0, 128, 780.0)
+    rare = f.cmp("ugt", size, const(f, x, far))
+    q = where_rare(f, rare, lambda: [lower(extra, at_most(f, size, most))], [lower(0, size)])[0]
     return f.select(f.cmp("olt", x, const(f, x, 0.0)), q, f.fsub(one, q))
 
 
