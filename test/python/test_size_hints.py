@@ -58,6 +58,7 @@ ESTIMATES = {
     "passes/double_buffer_loops.py": "bytes copied in a trip",
     "passes/fusing/clusters.py": "trip count of a member",
     "passes/fusing/epilogues.py": "length of a sum; bytes written",
+    "passes/fusing/multi_output.py": "elements of a reduction",
     "passes/fusing/producers.py": "trip count of a member; bytes read and written",
     "passes/fusing/epilogue_split.py": "bytes written",
     "passes/licm.py": "elements computed and kept",
