@@ -271,15 +271,19 @@ def _set_bound(result: Measurement, work: Work, touched: int, peaks: Peaks) -> N
 
 
 def _warm_up(threads: int) -> None:
-    """A first trivial compilation on both sides: what is measured later is a warm process."""
+    """A first compilation on both sides, of what many programs have: what is measured later is a warm process."""
     import jax
     import jax.numpy as jnp
 
     import stablehlo_py as shlo
 
-    function = jax.jit(lambda x: x + 1)
-    jax.block_until_ready(function(jnp.ones(4)))
-    exported = jax.export.export(function, platforms=["cpu"])(jnp.ones(4)).serialize()
+    def program(x: jax.Array) -> jax.Array:
+        y, means = jax.lax.scan(lambda y, _: (jnp.tanh(y @ x), y.mean(0)), x, length=3)
+        return jnp.sort(jax.nn.softmax(y[means.argmax(0)]))
+
+    function, x = jax.jit(program), jnp.ones((64, 64))
+    jax.block_until_ready(function(x))
+    exported = jax.export.export(function, platforms=["cpu"])(x).serialize()
     shlo.compile(exported, options=shlo.Options(threads=threads, cache_dir=None))
 
 
