@@ -83,7 +83,7 @@ def described(module: Any, generated: Any, target: Any) -> Iterator[list[Any]]:
         return Counter(each.attributes["callee"].value for each in operations(op) if each.name == "func.call")
 
     each = {fusion.name: fusion for fusion in map(Fusion.read, fusions(module))}
-    calls = called(module.operation)
+    calls, usage = called(module.operation), generated.code().usage
     inside = [(loop.name, called(value.owner.operation)) for value, loop in generated.loops.items()]
     calls.subtract(sum((found for _, found in inside), Counter()))
     rows = [(name, fusion.kind, calls[name], Counter((name,))) for name, fusion in each.items() if calls[name]]
@@ -92,7 +92,7 @@ def described(module: Any, generated: Any, target: Any) -> Iterator[list[Any]]:
         if not launches:
             continue
         work = [work_of(each[part]) for part in parts.elements()]
-        used = [generated.code.usage[launch.symbol] for launch in launches]
+        used = [usage[launch.symbol] for launch in launches]
         yield [
             name,
             kind,
