@@ -23,6 +23,7 @@ from stablehlo_py.dialect.symint import IntLike, size_hint
 STREAMED_ROWS = 8
 BLOCK_BYTES = 8 << 10
 MOST_ROWS = 16  # LaneSums: beyond it, transposing B into panels costs less than it saves
+GROUPS_AHEAD = 4  # of columns, fetched while others are added up
 
 
 class _FewRows:
@@ -219,7 +220,7 @@ class LaneSums(_FewRows):
                 numbers = [f.imin(f.iadd(start, f.iadd(j, c)), n.size - 1) for c in range(self.columns)]
                 return [f.gep(b, f.imul(number, n.b), self.contraction.b.element.storage) for number in numbers]
 
-            begun = self._begun(f, a_at, columns, height)
+            begun = self._begun(f, a_at, b, start, columns, height)
 
             def group(
                 j: Index, a_at: Value = a_at, height: int = height, kept_at: int = kept_at, begun: Value | None = begun
@@ -251,8 +252,11 @@ class LaneSums(_FewRows):
 
         f.loop(0, count, 1, column)
 
-    def _begun(self, f: Function, a: Value, columns: Callable[[Index], list[Value]], height: int) -> Value | None:
-        """Where the sums of a block's columns are that chunks of k have been added to; None: k is one chunk."""
+    def _begun(
+        self, f: Function, a: Value, b: Value, start: Index, columns: Callable[[Index], list[Value]], height: int
+    ) -> Value | None:
+        """Where the sums of a block's columns, from `start` on, are that chunks of k have been added to; None: k is one
+        chunk."""
         chunk, depth = self.chunk, self._whole
         if chunk >= depth:
             return None
@@ -265,7 +269,8 @@ class LaneSums(_FewRows):
             high = f.imin(f.iadd(low, chunk), depth)
 
             def group(j: Index) -> None:
-                added = self._added(f, a, columns(j), height, self._kept(f, sums, j, height), low, high)
+                ahead = self._ahead(f, b, start, j, low)
+                added = self._added(f, a, columns(j), height, self._kept(f, sums, j, height), low, high, ahead)
                 for number, value in enumerate(added):
                     f.store(value, sums, f.iadd(f.imul(j, height * self.lanes), number * self.lanes))
 
@@ -273,6 +278,22 @@ class LaneSums(_FewRows):
 
         f.loop(0, depth, chunk, add_chunk)
         return sums
+
+    def _ahead(self, f: Function, b: Value, start: Index, j: Index, low: Index) -> list[Value]:
+        """What columns are read some groups later, as addresses of where k is 0 were they read now: runs of a chunk are
+        too short for what fetches ahead by itself. Behind the last column of a block is the first one's next chunk, or
+        the next block."""
+        of, (k, n) = self.contraction.b, (self.contraction.k[0], self.contraction.n)
+        is_last = f.cmp("sge", f.index(f.iadd(low, self.chunk)), f.index(self._whole))
+        behind = f.select(is_last, f.index(f.isub(f.imul(n.b, self.width), low)), f.index(f.imul(k.b, self.chunk)))
+        found = []
+        for c in range(self.columns):
+            number = f.index(f.iadd(j, self.columns * GROUPS_AHEAD + c))
+            wraps = f.cmp("sge", number, f.const(self.width))
+            column = f.iadd(start, f.select(wraps, f.index(f.isub(number, self.width)), number))
+            place = f.iadd(f.imul(column, n.b), f.select(wraps, behind, f.const(0)))
+            found.append(f.gep(b, place, of.element.storage))
+        return found
 
     def _kept(self, f: Function, sums: Value, j: Index, height: int) -> list[Value]:
         """The sums in memory of the columns from `j` on."""
@@ -302,15 +323,26 @@ class LaneSums(_FewRows):
         return result
 
     def _added(
-        self, f: Function, a: Value, columns: list[Value], height: int, sums: list[Value], low: Index, high: Index
+        self,
+        f: Function,
+        a: Value,
+        columns: list[Value],
+        height: int,
+        sums: list[Value],
+        low: Index,
+        high: Index,
+        ahead: Sequence[Value] = (),
     ) -> list[Value]:
-        """The sums, strand by strand, with the products of whole steps from `low` to `high`."""
+        """The sums, strand by strand, with the products of whole steps from `low` to `high`. What is read `ahead` is
+        fetched."""
         count = height * len(columns)
 
         def body(k: Index, *sums: Value) -> list[Value]:
             result: list[Value] = []
             for strand in range(self.strands):
                 at = f.iadd(k, strand * self.lanes)
+                for base in ahead:
+                    f.prefetch(base, at, self.contraction.b.element.storage)
                 result += self._add_step(f, a, columns, at, sums[strand * count : (strand + 1) * count])
             return result
 
