@@ -23,7 +23,6 @@ from stablehlo_py.dialect.symint import IntLike, size_hint
 STREAMED_ROWS = 8
 BLOCK_BYTES = 8 << 10
 MOST_ROWS = 16  # LaneSums: beyond it, transposing B into panels costs less than it saves
-GROUPS_AHEAD = 4  # of columns, fetched while others are added up
 
 
 class _FewRows:
@@ -269,7 +268,7 @@ class LaneSums(_FewRows):
             high = f.imin(f.iadd(low, chunk), depth)
 
             def group(j: Index) -> None:
-                ahead = self._ahead(f, b, start, j, low)
+                ahead = self._ahead(f, b, start, j, low, high)
                 added = self._added(f, a, columns(j), height, self._kept(f, sums, j, height), low, high, ahead)
                 for number, value in enumerate(added):
                     f.store(value, sums, f.iadd(f.imul(j, height * self.lanes), number * self.lanes))
@@ -279,21 +278,16 @@ class LaneSums(_FewRows):
         f.loop(0, depth, chunk, add_chunk)
         return sums
 
-    def _ahead(self, f: Function, b: Value, start: Index, j: Index, low: Index) -> list[Value]:
-        """What columns are read some groups later, as addresses of where k is 0 were they read now: runs of a chunk are
-        too short for what fetches ahead by itself. Behind the last column of a block is the first one's next chunk, or
-        the next block."""
-        of, (k, n) = self.contraction.b, (self.contraction.k[0], self.contraction.n)
-        is_last = f.cmp("sge", f.index(f.iadd(low, self.chunk)), f.index(self._whole))
-        behind = f.select(is_last, f.index(f.isub(f.imul(n.b, self.width), low)), f.index(f.imul(k.b, self.chunk)))
-        found = []
-        for c in range(self.columns):
-            number = f.index(f.iadd(j, self.columns * GROUPS_AHEAD + c))
-            wraps = f.cmp("sge", number, f.const(self.width))
-            column = f.iadd(start, f.select(wraps, f.index(f.isub(number, self.width)), number))
-            place = f.iadd(f.imul(column, n.b), f.select(wraps, behind, f.const(0)))
-            found.append(f.gep(b, place, of.element.storage))
-        return found
+    def _ahead(self, f: Function, b: Value, start: Index, j: Index, low: Index, high: Index) -> Value | None:
+        """Where the share of a group and a chunk in the next block of columns begins, less what k begins with; None:
+        columns do not lie one after the other. The block is fetched from its beginning to its end: the runs of a chunk
+        are too short for what fetches ahead by itself."""
+        n = self.contraction.n
+        if n.b != self.contraction.depth:
+            return None
+        share = f.isub(f.iadd(f.imul(low, self.width), f.imul(j, f.isub(high, low))), f.imul(low, self.columns))
+        next_block = f.imul(f.iadd(start, self.width), n.b)
+        return f.gep(b, f.iadd(next_block, share), self.contraction.b.element.storage)
 
     def _kept(self, f: Function, sums: Value, j: Index, height: int) -> list[Value]:
         """The sums in memory of the columns from `j` on."""
@@ -331,18 +325,20 @@ class LaneSums(_FewRows):
         sums: list[Value],
         low: Index,
         high: Index,
-        ahead: Sequence[Value] = (),
+        ahead: Value | None = None,
     ) -> list[Value]:
-        """The sums, strand by strand, with the products of whole steps from `low` to `high`. What is read `ahead` is
-        fetched."""
+        """The sums, strand by strand, with the products of whole steps from `low` to `high`. From `ahead` on is fetched
+        as much as is read."""
         count = height * len(columns)
 
         def body(k: Index, *sums: Value) -> list[Value]:
             result: list[Value] = []
             for strand in range(self.strands):
                 at = f.iadd(k, strand * self.lanes)
-                for base in ahead:
-                    f.prefetch(base, at, self.contraction.b.element.storage)
+                if ahead is not None:
+                    for c in range(len(columns)):
+                        place = f.iadd(f.imul(at, len(columns)), c * self.lanes)
+                        f.prefetch(ahead, place, self.contraction.b.element.storage, locality=2)
                 result += self._add_step(f, a, columns, at, sums[strand * count : (strand + 1) * count])
             return result
 
