@@ -93,7 +93,14 @@ def _emit_updates(
                 if dimension in layout.window_of:
                     source = f.iadd(source, f.imul(index, update_strides[layout.window_of[dimension]]))
             if contiguous:
-                along(*bounds[last], partial(vector_at, place, to, source))
+                low, high = bounds[last]
+                length = layout.window(last)
+                vector = partial(vector_at, place, to, source)
+                if isinstance(length, int) and (split or (low, high) == (0, length)):
+                    _row_of_vectors(f, length, None if blocks == 1 else (low, high), lanes, vector)
+                else:
+                    mask = partial(f.tail_mask, lanes=lanes) if lanes > 1 else lambda remaining: None
+                    f.loop(low, high, lanes, lambda i: vector(i, lanes, mask(f.isub(high, i))))
             else:
                 elements_at(place, to, source, 1, None)
 
@@ -109,33 +116,6 @@ def _emit_updates(
         indices = [affine_of(f.index(at), size - 1) for at, size in zip(place, layout.updates, strict=True)]
         return Elemental(f, fusion, target, lanes).at(value, indices, mask)
 
-    def along(low: Index, high: Index, vector_at: Callable[[Index, int, Value | None], None]) -> None:
-        """A row's elements from `low` to `high`. Masks only where no vector fits: what a masked store wrote is not
-        forwarded to loads, and rows that follow each other often have the same place."""
-        length = layout.window(last)
-        if not isinstance(length, int) or not (split or (low, high) == (0, length)):
-            mask = partial(f.tail_mask, lanes=lanes) if lanes > 1 else lambda remaining: None
-            f.loop(low, high, lanes, lambda i: vector_at(i, lanes, mask(f.isub(high, i))))
-            return
-        whole, rest = length // lanes * lanes, length % lanes
-
-        def tail() -> None:
-            exact = rest & (rest - 1) == 0
-            vector_at(whole, rest if exact else lanes, None if exact else f.tail_mask(rest, lanes))
-
-        if blocks != 1:
-            f.loop(low, f.imin(high, whole), lanes, lambda i: vector_at(i, lanes, None))
-            if rest:
-                f.if_(f.cmp("eq", f.index(high), f.index(length)), tail)
-            return
-        if length > 8 * lanes:
-            f.loop(0, whole, lanes, lambda i: vector_at(i, lanes, None))
-        else:
-            for i in range(0, whole, lanes):
-                vector_at(i, lanes, None)
-        if rest:
-            tail()
-
     def vector_at(place: list[Index], to: Index, source: Index, i: Index, lanes: int, mask: Value | None) -> None:
         elements_at(place, f.iadd(to, i), f.iadd(source, i), lanes, mask)
 
@@ -149,3 +129,33 @@ def _emit_updates(
 
     nest(f, [(0, layout.updates[d]) for d in layout.update_scatter_dims], one)
     return blocks, 2.0 * size_hint(num_elements(op.operands[count + 1])) / size_hint(blocks) / max(1, lanes // 4)
+
+
+def _row_of_vectors(
+    f: Function,
+    length: int,
+    part: tuple[Index, Index] | None,
+    lanes: int,
+    vector_at: Callable[[Index, int, Value | None], None],
+) -> None:
+    """A row of known length, or a part of it, of whole vectors but for its end. Masks only where no vector fits: what a
+    masked store wrote is not forwarded to loads, and rows that follow each other often have the same place."""
+    whole, rest = length // lanes * lanes, length % lanes
+
+    def tail() -> None:
+        exact = rest & (rest - 1) == 0
+        vector_at(whole, rest if exact else lanes, None if exact else f.tail_mask(rest, lanes))
+
+    if part is not None:
+        low, high = part
+        f.loop(low, f.imin(high, whole), lanes, lambda i: vector_at(i, lanes, None))
+        if rest:
+            f.if_(f.cmp("eq", f.index(high), f.index(length)), tail)
+        return
+    if length > 8 * lanes:
+        f.loop(0, whole, lanes, lambda i: vector_at(i, lanes, None))
+    else:
+        for i in range(0, whole, lanes):
+            vector_at(i, lanes, None)
+    if rest:
+        tail()
