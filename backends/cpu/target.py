@@ -95,7 +95,7 @@ AVX512 = CpuTarget(
     32,
     X86_64,
     masked_bits=8,
-    scales=True,
+    scaling="llvm.x86.avx512.mask.scalef",
 )
 VNNI, AVX_VNNI_FEATURE, BF16_FEATURE = "avx512vnni", "avxvnni", "avx512bf16"
 # fast-dpwssd: without it LLVM makes two instructions of a multiply-add of pairs where it takes the sum to come late.

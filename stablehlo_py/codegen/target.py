@@ -122,8 +122,10 @@ class TargetDescription:
         rounds: whether one instruction rounds f32 and f64 to whole numbers.
         converts_f16: whether one instruction makes f32 of f16, and one the reverse.
         divides_integers: whether one instruction divides a vector of integers.
-        scales: whether one instruction multiplies each lane of a vector of f32 or f64 by its own power of two
-            (AVX-512's vscalef).
+        scaling: the intrinsics that multiply each lane of a vector of floats by its own power of two, without the end
+            of the name (".ps.512": 512 bits of f32, "pd": of f64); "": there are none. They take the numbers, the
+            powers as such numbers, what lanes have that a mask leaves out, the mask, and with 512 bits the mode of
+            rounding (4: the processor's), as AVX-512's do.
         gathers: whether one instruction loads lanes that lie anywhere, in less time than loads of one after the other.
     """
 
@@ -138,7 +140,7 @@ class TargetDescription:
     rounds: bool = True
     converts_f16: bool = True
     divides_integers: bool = False
-    scales: bool = False
+    scaling: str = ""
     gathers: bool = True
 
     def lanes(self, bits: int) -> int:

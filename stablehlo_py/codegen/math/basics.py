@@ -20,7 +20,7 @@ MANTISSA = {F32: 23, F64: 52}
 BIAS = {F32: 127, F64: 1023}
 # 1.5 * 2^(mantissa bits): adding it rounds to an integer, which then stands in the low bits.
 MAGIC = {F32: 12582912.0, F64: 6755399441055744.0}
-_ROUNDS_AS_USUAL = 4  # what instructions of AVX-512 take for the processor's current mode
+_ROUNDS_AS_USUAL = 4  # `TargetDescription.scaling`
 TINY = {F32: 2.0**-126, F64: 2.0**-1022}  # the least normal number
 
 
@@ -109,7 +109,7 @@ def at_least(f: Function, x: Value, bound: float) -> Value:
 def scales(f: Function, x: Value) -> bool:
     """Whether the target has an instruction for `scaled_at_once` of this type."""
     target = f.emit.target
-    return target is not None and target.scales and x.type.lanes > 1 and _width(x) in (128, 256, 512, 1024)
+    return target is not None and bool(target.scaling) and x.type.lanes > 1 and _width(x) in (128, 256, 512, 1024)
 
 
 def scaled_at_once(f: Function, x: Value, power: Value) -> Value:
@@ -119,7 +119,8 @@ def scaled_at_once(f: Function, x: Value, power: Value) -> Value:
         parts = (lanes[: len(lanes) // 2], lanes[len(lanes) // 2 :])
         low, high = (scaled_at_once(f, f.shuffle(x, x, part), f.shuffle(power, power, part)) for part in parts)
         return f.shuffle(low, high, lanes)
-    name = f"llvm.x86.avx512.mask.scalef.p{'s' if x.type.element is F32 else 'd'}.{_width(x)}"
+    assert f.emit.target is not None
+    name = f"{f.emit.target.scaling}.p{'s' if x.type.element is F32 else 'd'}.{_width(x)}"
     everywhere = f.const(-1, I16 if x.type.lanes > 8 else I8)
     rounding = [f.const(_ROUNDS_AS_USUAL, I32)] if _width(x) == 512 else []
     return f.target_intrinsic(name, x, power, x, everywhere, *rounding, result=x.type)
