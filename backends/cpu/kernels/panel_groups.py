@@ -108,10 +108,15 @@ def _text(groups: PanelGroups, target: CpuTarget) -> str:
     parameters = [("source", PTR), ("along", I64), ("target", PTR), ("groups", I64)]
     f = Function(groups.symbol, parameters, target.emitter(), noalias=("target",))
     scalar, valid = groups.scalar, groups.valid
+    # Fetch the rows that the next call reads, below those of this one: rows are read in short pieces, and the
+    # processor's own prefetcher starts anew with each.
+    ahead = f.imul(f.imul(f.along, groups.group), f.groups)
 
     def one(number: Index) -> None:
         at = f.gep(f.source, f.imul(number, f.imul(f.along, groups.group)), scalar)
         end = f.gep(f.target, f.imul(number, SIDE), I32)
+        for row in range(groups.group):
+            f.prefetch(at, f.iadd(ahead, f.imul(f.along, row)), scalar, locality=2)
 
         def lanes_of(row: int, first: int) -> Value:
             left = min(SIDE, valid - first) if groups.group == 4 else valid

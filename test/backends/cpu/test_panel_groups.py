@@ -58,6 +58,7 @@ def test_products_share_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
         for kernel in kernels
     ]
     assert groups[0] and all(each == groups[0] for each in groups)
+    assert all("prefetch" in text for text in groups[0].values()), "rows of the next call come meanwhile"
 
 
 @pytest.mark.parametrize(("after", "calls"), [("tanh", True), ("negate", False)])
