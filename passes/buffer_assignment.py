@@ -2,7 +2,7 @@
 
 Before: `@main` of fusion calls and control flow in execution order. After: every op with tensor results carries
 `hlo.slices`, four numbers for each result (docs/architecture.md, Memory), the module `hlo.arena_bytes` and
-`hlo.live_ends`, and `hlo.copy` ops are where two values that must lie in one slice cannot be the same:
+`hlo.free_memory`, and `hlo.copy` ops are where two values that must lie in one slice cannot be the same:
 
     %1 = call @fusion_0(%0) {hlo.slices = array<i64: 0, 0, 128, 4096>}      // arena, offset 128
 
@@ -26,9 +26,9 @@ from stablehlo_py.dialect.attributes import (
     ARENA_BYTES,
     BUFFER_DONOR,
     DONATIONS,
+    FREE_MEMORY,
     FUSION,
     INPLACE,
-    LIVE_ENDS,
     SLICES,
 )
 from stablehlo_py.dialect.build import attribute
@@ -38,7 +38,7 @@ from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
-from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, live_ends
+from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, free_memory
 from stablehlo_py.passes.buffers.copies import insert_copies
 from stablehlo_py.passes.buffers.inplace import InPlace, in_place
 from stablehlo_py.passes.buffers.liveness import Program
@@ -81,9 +81,10 @@ class BufferAssignment(Pass):
             raise InternalError(
                 "buffer assignment did not settle on a set of copies", remedy="report this with the module"
             )
-        ends = _annotate(module, plan, self.share)
+        placed = _annotate(module, plan, self.share)
         _mark_in_place(module, plan, fusions, pairs)
-        _mark_ends(module, plan, ends)
+        if self.share:
+            _mark_free(module, plan, *placed)
         if self.verify:
             verify_buffers(module)
 
@@ -139,9 +140,8 @@ def _donors(main: ir.Operation) -> dict[int, int | None]:
     return donors
 
 
-def _annotate(module: ir.Module, plan: Plan, share: bool) -> list[int]:
-    """Slices, the arena, donations. Returns for every step where in the arena all ends that lives then; nothing where
-    sizes come with the call, or memory is not shared."""
+def _annotate(module: ir.Module, plan: Plan, share: bool) -> tuple[list[Interval], list[IntLike]]:
+    """Slices, the arena, donations. Returns what lies in the arena, and where."""
     program, classes = plan.program, plan.classes
     roots = sorted({classes.of(number) for number in range(len(program.values))})
     in_arena = [root for root in roots if classes.space[root] is None]
@@ -163,7 +163,7 @@ def _annotate(module: ir.Module, plan: Plan, share: bool) -> list[int]:
     attributes[ARENA_BYTES] = attribute(total if known else [total])
     if plan.donations:
         attributes[DONATIONS] = ir.DenseI64ArrayAttr.get([number for pair in sorted(plan.donations) for number in pair])
-    return live_ends(intervals, offsets, [step.start for step in program.ops]) if known and share else []
+    return intervals, list(offsets)
 
 
 def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operation], pairs: dict[str, InPlace]) -> None:
@@ -198,14 +198,16 @@ def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operatio
             step.op.attributes["callee"] = ir.FlatSymbolRefAttr.get(variant)
 
 
-def _mark_ends(module: ir.Module, plan: Plan, ends: list[int]) -> None:
-    """`hlo.live_ends` on the module; all fusions have their last names."""
-    latest: dict[str, int] = {}
-    for step, end in zip(plan.program.ops, ends, strict=False):
+def _mark_free(module: ir.Module, plan: Plan, intervals: list[Interval], offsets: list[IntLike]) -> None:
+    """`hlo.free_memory` on the module, where sizes are known; all fusions have their last names."""
+    if not is_known(*(interval.bytes for interval in intervals)):
+        return
+    calls: dict[str, list[int]] = {}
+    for step in plan.program.ops:
         if step.name == "func.call":
-            name = step.op.attributes["callee"].value
-            latest[name] = max(end, latest.get(name, 0))
-    arena = module.operation.attributes[ARENA_BYTES]
-    marked = {name: attribute(end) for name, end in latest.items() if end < arena.value}
+            calls.setdefault(step.op.attributes["callee"].value, []).append(step.start)
+    arena = module.operation.attributes[ARENA_BYTES].value
+    free = free_memory(intervals, offsets, calls)
+    marked = {name: ir.DenseI64ArrayAttr.get(places) for name, places in free.items() if places != [arena]}
     if marked:
-        module.operation.attributes[LIVE_ENDS] = ir.DictAttr.get(marked)
+        module.operation.attributes[FREE_MEMORY] = ir.DictAttr.get(marked)

@@ -1,9 +1,10 @@
 """Put the ops of every block in the order that needs the least memory at once.
 
 Before and after: the same ops, with dependencies kept. Three orders are tried, and the one with the lowest peak of
-live bytes stays (the original one when nothing is lower): the order of the program; depth first from the results;
-and greedy, where of all ops that could run the one goes first that frees most and allocates least (list scheduling,
-with live bytes as the priority).
+live bytes stays, or of those with about the same peak the one with the fewest live bytes at all times: the order of the
+program; depth first from the results; and greedy, where of all ops that could run the one goes first that frees most
+and allocates least (list scheduling, with live bytes as the priority). Results of the program lie in memory of their
+own and do not count.
 
 Ops that will write in place go after the other readers of what they overwrite: an in-place update after the readers
 of its operand, the producer of a loop's next value after the readers of the current one. Buffer assignment then
@@ -27,12 +28,13 @@ from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes._order import topological_order
-from stablehlo_py.passes.buffers.inplace import updated_input
+from stablehlo_py.passes.buffers.inplace import InPlace, in_place, updated_input
 from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import is_pure, pure_functions
 from stablehlo_py.targets import DEFAULT_TARGET
 
+_SAME_PEAK = 1.001  # of the lowest peak: what lives at other times decides
 _NO_MEMORY = ("hlo.constant", "hlo.reshape")
 
 
@@ -49,30 +51,30 @@ class Schedule(Pass):
         programs, fusions = functions(module)
         inputs = {name: updated_input(function, rules) for name, function in fusions.items()}
         updates = {name: number for name, number in inputs.items() if number is not None}
+        pairs = {name: in_place(function, rules) for name, function in fusions.items()}
         pure = pure_functions(module)
         for function in programs:
             for block in function.regions[0].blocks:
-                _schedule(block, updates, pure)
+                _schedule(block, updates, pairs, pure)
 
 
-def _schedule(block: ir.Block, updates: Mapping[str, int], pure: Collection[str]) -> None:
+def _schedule(block: ir.Block, updates: Mapping[str, int], pairs: Mapping[str, InPlace], pure: Collection[str]) -> None:
     ops = [view.operation for view in block.operations]
     for op in ops:
         for region in op.regions:
             for inner in region.blocks:
-                _schedule(inner, updates, pure)
-    graph = _Graph(block, ops)
+                _schedule(inner, updates, pairs, pure)
+    graph = _Graph(block, ops, pairs)
     graph.order_effects(pure)
     graph.order_overwrites(updates)
-    best = topological_order(graph.after)  # the original order, changed only where an overwrite asks for it
-    lowest = graph.peak(best)
-    for order in (graph.depth_first(), graph.greedy()):
-        peak = graph.peak(order)
-        if peak < lowest:
-            best, lowest = order, peak
-    if best != sorted(best):
+    in_order = topological_order(graph.after)  # the original order, changed only where an overwrite asks for it
+    orders = [in_order, graph.depth_first(), graph.greedy()]
+    memory = [graph.memory(order) for order in orders]
+    enough = _SAME_PEAK * min(peak for peak, _ in memory)
+    _, best = min((total, number) for number, (peak, total) in enumerate(memory) if peak <= enough)
+    if orders[best] != sorted(orders[best]):
         terminator = ops[-1]
-        for number in best:
+        for number in orders[best]:
             ops[number].move_before(terminator)
 
 
@@ -80,7 +82,7 @@ class _Graph:
     """Ops of a block (without the terminator) by number; values by number. `root` of a view is the value that it
     shows."""
 
-    def __init__(self, block: ir.Block, ops: Sequence[ir.Operation]) -> None:
+    def __init__(self, block: ir.Block, ops: Sequence[ir.Operation], pairs: Mapping[str, InPlace]) -> None:
         self.ops = ops[:-1]
         self.terminator = ops[-1]
         self.before: list[set[int]] = [set() for _ in self.ops]
@@ -97,6 +99,30 @@ class _Graph:
         for op in self.ops:
             self._op(op)
         self.kept = {self.root[self.number[value]] for value in self.terminator.operands if value in self.number}
+        self.over = [self._overwritten(op, pairs) for op in self.ops]
+        if self.terminator.name == "func.return":
+            self._place_results()
+
+    def _overwritten(self, op: ir.Operation, pairs: Mapping[str, InPlace]) -> list[tuple[int, int]]:
+        """Roots of an op's operands and results that may share memory, if nobody reads the operand later."""
+        allowed = pairs.get(op.attributes["callee"].value) if op.name == "func.call" else None
+        found = []
+        for position, output in sorted(allowed.may) if allowed else ():
+            operand = self.number.get(op.operands[position])
+            if operand is not None:
+                found.append((self.root[operand], self.number[op.results[output]]))
+        return found
+
+    def _place_results(self) -> None:
+        """Results of the program take nothing here: they lie in memory of their own, as does what becomes one."""
+        for root in self.kept:
+            self.size[root] = 0
+        for over in reversed(self.over):
+            taken = set()
+            for operand, result in over:
+                if not self.size[result] and result not in taken and len(self.readers[operand]) == 1:
+                    self.size[operand] = 0
+                    taken.add(result)
 
     def _value(self, value: ir.Value, maker: int, shown: int | None) -> int:
         number = self.number[value] = len(self.root)
@@ -220,13 +246,19 @@ class _Graph:
                     heapq.heappush(ready, (score(following), following))
         return order
 
-    def peak(self, order: Sequence[int]) -> int:
-        """The most bytes of this block's values that are live at once in an order."""
+    def memory(self, order: Sequence[int]) -> tuple[int, int]:
+        """The most bytes of this block's values that are live at once in an order, and the sum over all steps."""
         left = [len(readers) for readers in self.readers]
-        live = highest = 0
+        live = highest = total = 0
         for index in order:
             live += sum(self.size[root] for root in self.makes[index])
-            highest = max(highest, live)
+            over = {
+                result: operand
+                for operand, result in self.over[index]
+                if left[operand] == 1 and operand not in self.kept
+            }
+            highest = max(highest, live - sum(self.size[operand] for operand in set(over.values())))
+            total += live
             for root in self.reads[index]:
                 left[root] -= 1
                 if not left[root] and root not in self.kept:
@@ -234,4 +266,4 @@ class _Graph:
             for root in self.makes[index]:
                 if not self.readers[root] and root not in self.kept:
                     live -= self.size[root]
-        return highest
+        return highest, total

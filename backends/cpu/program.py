@@ -20,7 +20,7 @@ from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.calls import main_function
-from stablehlo_py.dialect.memory import live_ends, slices_of
+from stablehlo_py.dialect.memory import FreeMemory, free_memory, slices_of
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum, size_hint
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.mlir import ir
@@ -52,18 +52,19 @@ def may_be_light(module: ir.Module) -> bool:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Where in the arena the scratch of a kernel lies, behind all that lives at its calls: what threads share, then so
-    many bytes for each."""
+    """Where in the arena the scratch of a kernel lies, in places where nothing lives at its calls: what threads share,
+    then so many bytes for each."""
 
     shared: IntLike
     private: IntLike
     private_bytes: IntLike
 
     @classmethod
-    def of(cls, kernel: Kernel, begin: IntLike) -> Scratch:
-        """Of a kernel, from `begin` on."""
-        shared = aligned(begin)
-        return cls(shared, shared + aligned(kernel.shared_bytes), aligned(kernel.private_bytes))
+    def of(cls, kernel: Kernel, free: FreeMemory, threads: int) -> Scratch:
+        """Of a kernel that so many threads run."""
+        shared, private = aligned(kernel.shared_bytes), aligned(kernel.private_bytes)
+        begin = free.place_for(shared + private * threads)
+        return cls(begin, begin + shared, private)
 
     def end(self, threads: int) -> IntLike:
         """Where that of so many threads ends."""
@@ -86,8 +87,9 @@ class CpuProgram(NativeProgram):
         self.kernels = kernels
         self.threads = threads
         self._target = target
-        planned, ends = arena_bytes(module), live_ends(module)
-        self.scratch = {name: Scratch.of(kernel, ends.get(name, planned)) for name, kernel in kernels.items()}
+        planned, free = arena_bytes(module), free_memory(module)
+        behind = FreeMemory((), planned)
+        self.scratch = {name: Scratch.of(kernel, free.get(name, behind), threads) for name, kernel in kernels.items()}
         self.private_bytes = largest(scratch.private_bytes for scratch in self.scratch.values())
         self.arena_bytes = largest([aligned(planned), *(scratch.end(threads) for scratch in self.scratch.values())])
         self.sites: list[str] = []

@@ -7,7 +7,7 @@ of the lower bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,10 +60,20 @@ def _best_gap(offsets: np.ndarray, sizes: np.ndarray, wanted: int) -> int:
     return int(ends[-1])
 
 
-def live_ends(intervals: Sequence[Interval], offsets: Sequence[IntLike], positions: Sequence[int]) -> list[int]:
-    """At every position, in ascending order, where all ends that lives there."""
-    ends = np.zeros(len(positions), np.int64)
-    for interval, offset in zip(intervals, offsets, strict=True):
-        begin, end = np.searchsorted(positions, (interval.first, interval.last + 1))
-        np.maximum(ends[begin:end], int(offset + aligned(interval.bytes)), out=ends[begin:end])
-    return [int(end) for end in ends]
+def free_memory(
+    intervals: Sequence[Interval], offsets: Sequence[IntLike], calls: Mapping[str, Sequence[int]]
+) -> dict[str, list[int]]:
+    """By name: begin, end, ... of the memory in which nothing lives at any of its positions, which ascend, and where
+    all ends that lives then."""
+    order = sorted((number for number, each in enumerate(intervals) if each.bytes), key=lambda number: offsets[number])
+    first = np.array([intervals[number].first for number in order], np.int64)
+    last = np.array([intervals[number].last for number in order], np.int64)
+    begins = np.array([offsets[number] for number in order], np.int64)
+    ends = begins + np.array([aligned(intervals[number].bytes) for number in order], np.int64)
+    found = {}
+    for name, positions in calls.items():
+        lives = np.searchsorted(positions, first) < np.searchsorted(positions, last, "right")
+        used = np.concatenate(([0], np.maximum.accumulate(ends[lives])))
+        gaps = [(int(end), int(begin)) for end, begin in zip(used, begins[lives], strict=False) if begin > end]
+        found[name] = [at for gap in gaps for at in gap] + [int(used[-1])]
+    return found

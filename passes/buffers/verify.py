@@ -1,9 +1,9 @@
 """A checker for assigned memory that shares no code with the planner: it runs the program on names instead of numbers.
 
 Memory is a list of byte ranges, each holding the name of the value that was written there. Every op checks that its
-operands are still intact, then writes its scratch, behind `hlo.live_ends`, and its results. Loop bodies run three
-times, so that what one iteration leaves is what the next one reads; branches run one after the other on copies of
-memory.
+operands are still intact, then writes its scratch, wherever `hlo.free_memory` allows it, and its results. Loop bodies
+run three times, so that what one iteration leaves is what the next one reads; branches run one after the other on
+copies of memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from stablehlo_py.dialect.alignment import ALIGNMENT
 from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, INPLACE, SLICES
 from stablehlo_py.dialect.edit import terminator
-from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, Slice, live_ends, slices_of
+from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, FreeMemory, Slice, free_memory, slices_of
 from stablehlo_py.dialect.types import tensor_bytes, user_location
 from stablehlo_py.errors import InternalError, Problem
 from stablehlo_py.mlir import ir
@@ -41,7 +41,7 @@ class _Checker:
         self.serial = 0
         attributes = module.operation.attributes
         self.arena = attributes[ARENA_BYTES].value if ARENA_BYTES in attributes else 0
-        self.ends = live_ends(module)
+        self.free = free_memory(module)
         pairs = list(attributes[DONATIONS]) if DONATIONS in attributes else []
         self.donations = dict(zip(pairs[1::2], pairs[::2], strict=True))
 
@@ -162,12 +162,13 @@ class _Checker:
 
     def _scratch(self, op: ir.Operation, places: Sequence[Slice]) -> None:
         """Overwrite what may be scratch of a call with results at `places`."""
-        end = self.ends.get(op.attributes["callee"].value, self.arena)
-        scratch = Slice(ARENA, 0, end, self.arena - end)
+        free = self.free.get(op.attributes["callee"].value, FreeMemory((), self.arena))
         used = [*places, *(self.slices[operand] for operand in op.operands if operand in self.slices)]
-        if any(scratch.overlaps(place) for place in used):
-            self._report(op, f"its scratch, from {end} on, overlaps an operand or a result")
-        self.memory = [(other, known) for other, known in self.memory if not other.overlaps(scratch)]
+        for begin, end in (*free.gaps, (free.end, self.arena)):
+            scratch = Slice(ARENA, 0, begin, end - begin)
+            if any(scratch.overlaps(place) for place in used):
+                self._report(op, f"its scratch, from {begin} to {end}, overlaps an operand or a result")
+            self.memory = [(other, known) for other, known in self.memory if not other.overlaps(scratch)]
 
     def _while(self, op: ir.Operation) -> None:
         before, after = (region.blocks[0] for region in op.regions)

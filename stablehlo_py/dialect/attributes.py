@@ -19,9 +19,9 @@ WHOLE_WINDOWS = "hlo.whole_windows"
 CHECKS = "hlo.checks"
 # The size of the arena; pairs of input and output that share a buffer. `buffer-assignment` writes both, backends read.
 ARENA_BYTES, DONATIONS = "hlo.arena_bytes", "hlo.donations"
-# By fusion: where in the arena all ends that lives at its calls, so that its scratch may begin there; none for those at
-# which the whole arena lives. `buffer-assignment` writes it, backends read it.
-LIVE_ENDS = "hlo.live_ends"
+# By fusion: where in the arena nothing lives at its calls, so that its scratch may lie there; none for those at which
+# the whole arena lives. `buffer-assignment` writes it, backends read it.
+FREE_MEMORY = "hlo.free_memory"
 # The code is linked by others, who bring the functions that it calls. A backend that makes a library writes and reads
 # it.
 LINKED = "hlo.linked"

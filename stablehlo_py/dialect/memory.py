@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.attributes import LIVE_ENDS, SLICES
-from stablehlo_py.dialect.symint import IntLike
+from stablehlo_py.dialect.alignment import aligned
+from stablehlo_py.dialect.attributes import FREE_MEMORY, SLICES
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import symints
 from stablehlo_py.mlir import ir
 
@@ -33,10 +34,31 @@ class Slice:
         return self.offset < other.offset + other.size and other.offset < self.offset + self.size
 
 
-def live_ends(module: ir.Module) -> dict[str, int]:
-    """By fusion: where in the planned arena all ends that lives at its calls, if that is before the arena does."""
+@dataclass(frozen=True)
+class FreeMemory:
+    """What nothing lives in of the arena: `gaps` from begin to end, in ascending order, and all from `end` on."""
+
+    gaps: tuple[tuple[int, int], ...]
+    end: IntLike
+
+    def place_for(self, size: IntLike) -> IntLike:
+        """Where so many bytes, aligned, may begin."""
+        if is_known(size):
+            for begin, end in self.gaps:
+                if aligned(begin) + size <= end:
+                    return aligned(begin)
+        return aligned(self.end)
+
+
+def free_memory(module: ir.Module) -> dict[str, FreeMemory]:
+    """By fusion: what nothing lives in of the planned arena at its calls, if there is such memory."""
     attributes = module.operation.attributes
-    return {each.name: each.attr.value for each in attributes[LIVE_ENDS]} if LIVE_ENDS in attributes else {}
+    found = {}
+    if FREE_MEMORY in attributes:
+        for each in attributes[FREE_MEMORY]:
+            *gaps, end = each.attr
+            found[each.name] = FreeMemory(tuple(zip(gaps[::2], gaps[1::2], strict=True)), end)
+    return found
 
 
 def slices_of(op: ir.OpView | ir.Operation) -> list[Slice]:

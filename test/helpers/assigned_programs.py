@@ -9,7 +9,7 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.interpret import Interpreter
-from stablehlo_py.dialect.memory import live_ends
+from stablehlo_py.dialect.memory import FreeMemory, free_memory
 from stablehlo_py.mlir import ir
 
 FULL, FLAT, TURNED, ROW, COLUMN, COUNT = (
@@ -186,7 +186,7 @@ class Machine:
         operations = [view.operation for view in module.body.operations]
         self.functions = {op.attributes["sym_name"].value: op for op in operations}
         attributes = module.operation.attributes
-        self.ends = live_ends(module)
+        self.free = free_memory(module)
         self.buffers = {(0, 0): np.full(attributes["hlo.arena_bytes"].value, 0xAB, np.uint8)}
         pairs = list(attributes["hlo.donations"]) if "hlo.donations" in attributes else []
         self.donations = dict(zip(pairs[1::2], pairs[::2], strict=True))
@@ -240,11 +240,15 @@ class Machine:
             if op.name == "func.call":
                 name = op.attributes["callee"].value
                 arena, function = self.buffers[0, 0], self.functions[name]
-                arena[self.ends.get(name, len(arena)) :] = 0xEF  # its scratch
+                free = self.free.get(name, FreeMemory((), len(arena)))
+                scratch = [*free.gaps, (free.end, len(arena))]
+                for begin, end in scratch:
+                    arena[begin:end] = 0xEF
                 arrays = Interpreter().function(function, [self.read(value) for value in op.operands])
                 for result, array in zip(op.results, arrays, strict=True):
                     self.write(result, array)
-                arena[self.ends.get(name, len(arena)) :] = 0xEF
+                for begin, end in scratch:
+                    arena[begin:end] = 0xEF
             elif op.name == "hlo.copy":
                 self.write(op.results[0], self.read(op.operands[0]))
             elif op.name == "hlo.constant":

@@ -2,7 +2,7 @@
 
 // Results lie in the output, the rest in the arena; what is dead by then is written over.
 // CHECK: hlo.arena_bytes = 32768
-// CHECK-NOT: hlo.live_ends
+// CHECK-NOT: hlo.free_memory
 // CHECK-LABEL: func.func @chain
 // CHECK: call @{{.*}} {hlo.slices = array<i64: 0, 0, 0, 16384>}
 // CHECK: call @{{.*}} {hlo.slices = array<i64: 0, 0, 16384, 16384>}
@@ -78,7 +78,7 @@ func.func @swap(%x: tensor<128xf32>, %y: tensor<128xf32>, %z: tensor<128xf32>) -
 // -----
 
 // A fusion at whose call little lives has scratch in what others take.
-// CHECK: hlo.arena_bytes = 32768 : i64, hlo.live_ends = {fusion_{{.*}} = 256 : i64
+// CHECK: hlo.arena_bytes = 32768 : i64, hlo.free_memory = {fusion_{{.*}} = array<i64: 256>
 // CHECK-LABEL: func.func @little
 func.func @little(%x: tensor<64x64xf32>, %y: tensor<8x8xf32>) -> (tensor<64x64xf32>, tensor<8x8xf32>) {
   %0 = "hlo.cholesky"(%x) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>

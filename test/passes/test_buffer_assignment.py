@@ -10,7 +10,7 @@ from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffer_assignment import BufferAssignment, memory_plan
-from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, live_ends
+from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, free_memory
 from stablehlo_py.passes.buffers.verify import verify_buffers
 from stablehlo_py.passes.fusion import Fusion
 from stablehlo_py.passes.schedule import Schedule
@@ -111,10 +111,12 @@ def chain() -> tuple[ir.Module, list[ir.OpView]]:
 
 def test_the_checker_finds_scratch_over_a_value(mlir_context: ir.Context) -> None:
     module, calls = chain()
-    ends = {calls[1].attributes["callee"].value: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64)}
-    module.operation.attributes["hlo.live_ends"] = ir.DictAttr.get(ends)
-    with pytest.raises(InternalError, match="its scratch, from 64 on, overlaps an operand or a result"):
-        verify_buffers(module)
+    name, arena = calls[1].attributes["callee"].value, module.operation.attributes["hlo.arena_bytes"].value
+    for places, reported in (([64], f"64 to {arena}"), ([0, 128, arena], "0 to 128")):
+        free = {name: ir.DenseI64ArrayAttr.get(places)}
+        module.operation.attributes["hlo.free_memory"] = ir.DictAttr.get(free)
+        with pytest.raises(InternalError, match=f"its scratch, from {reported}, overlaps an operand or a result"):
+            verify_buffers(module)
 
 
 def test_the_checker_finds_an_overlap(mlir_context: ir.Context) -> None:
@@ -158,9 +160,17 @@ def test_offsets_fill_gaps() -> None:
     assert lower_bound(intervals) <= total <= 640 + 64 + 128
 
 
-def test_scratch_may_begin_where_what_lives_ends() -> None:
-    intervals = [Interval(640, 2, 3), Interval(60, 0, 9), Interval(128, 5, 5)]
-    assert live_ends(intervals, [64, 0, 64], [1, 2, 4, 5, 5, 9, 10]) == [64, 704, 64, 192, 192, 64, 0]
+def test_scratch_may_lie_where_nothing_lives() -> None:
+    intervals = [Interval(640, 2, 3), Interval(60, 0, 9), Interval(128, 5, 5), Interval(0, 0, 9), Interval(64, 3, 5)]
+    calls = {"early": [1], "late": [10], "gap": [4], "all": [2, 5], "ends": [3, 9], "one": [5]}
+    assert free_memory(intervals, [64, 0, 64, 0, 256], calls) == {
+        "early": [64],
+        "late": [0],
+        "gap": [64, 256, 320],
+        "all": [704],
+        "ends": [704],
+        "one": [192, 256, 320],
+    }
 
 
 def test_a_scan_writes_its_results_in_place(mlir_context: ir.Context) -> None:
