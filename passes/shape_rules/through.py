@@ -17,7 +17,7 @@ from stablehlo_py.dialect.ops.factors import Dimension, Factors, Kind, factors_o
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, is_scalar_broadcast, only_user
+from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, only_user
 from stablehlo_py.passes.shape_rules.views import reshaped_broadcast, reshaped_dimensions
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
@@ -28,6 +28,7 @@ _ELEMENTWISE = tuple(sorted(ELEMENTWISE_OPS))
 # What a fusion can compute in place; anything else is in memory, where a reshape is free.
 _FUSIBLE = {record.name for record in records() if record.work in (Work.ELEMENTS, Work.INDICES, Work.MOVES)}
 _FUSIBLE = (_FUSIBLE | {"hlo.reduce"}) - {"hlo.constant"}
+_TAKES_TRANSPOSES = ("hlo.transpose", "hlo.dot")  # by another permutation, or by other dimension numbers
 
 
 def elementwise_like(rewriter: Rewriter, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
@@ -106,29 +107,29 @@ def _inverse(
 @THROUGH.rule(
     *_ELEMENTWISE,
     needs="hlo.transpose",
-    where="all transposed alike (or splats); a single one only where a transpose follows",
+    where="others are transposed alike or broadcast; a single one only where a transpose or a product takes it",
 )
 def elementwise_transposes(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "f(transpose(x), transpose(y)) -> transpose(f(x, y))"
-    permutation: tuple[int, ...] | None = None
-    count, producers = 0, _producers(op)
-    for operand, made in zip(op.operands, producers, strict=True):
-        if made is not None and made.name == "hlo.transpose":
-            own = i64s(made, "permutation")
-            if permutation is not None and own != permutation:
-                return None
-            permutation, count = own, count + 1
-        elif not is_scalar_broadcast(operand):
-            return None
-    if permutation is None:
-        return None
-    if count == 1 and ((user := only_user(op.result)) is None or user.name != "hlo.transpose"):
-        return None
+    producers = _producers(op)
     transposed = [made for made in producers if made is not None and made.name == "hlo.transpose"]
-    sizes = shape(transposed[0].operands[0])
+    permutations = {i64s(made, "permutation") for made in transposed}
+    if len(permutations) != 1:
+        return None
+    if len(transposed) == 1 and ((user := only_user(op.result)) is None or user.name not in _TAKES_TRANSPOSES):
+        return None
+    (permutation,), sizes = permutations, shape(transposed[0].operands[0])
+    mapped: list[list[int]] = []  # of operands that are broadcast: the dimensions before they were transposed
+    for made in producers:
+        if made is None or made.name not in ("hlo.transpose", "hlo.broadcast"):
+            return None
+        is_broadcast = made.name == "hlo.broadcast"
+        mapped.append([permutation[dimension] for dimension in i64s(made, "dimensions")] if is_broadcast else [])
+        if mapped[-1] != sorted(mapped[-1]):
+            return None  # it would be transposed itself
     operands = [
-        made.operands[0] if made.name == "hlo.transpose" else rewriter.broadcast(made.operands[0], sizes, [])
-        for made in producers
+        made.operands[0] if made.name == "hlo.transpose" else rewriter.broadcast(made.operands[0], sizes, dimensions)
+        for made, dimensions in zip(producers, mapped, strict=True)
         if made is not None
     ]
     return rewriter.transpose(elementwise_like(rewriter, op, operands), permutation)

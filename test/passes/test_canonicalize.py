@@ -165,6 +165,17 @@ SHAPE_CASES = [
         "4x6xf32",
         lambda x: b.transpose(mul(b.transpose(x, [1, 0]), b.splat(3, typed("6x4xf32"))), [1, 0]),
     ),
+    case(
+        "elementwise-transposes",
+        "4x6xf32 6xf32 4x5xf32",
+        lambda x, y, z: dot(mul(b.transpose(x, [1, 0]), b.broadcast(y, [6, 4], [0])), z, "6x5xf32", lc=[1], rc=[0]),
+        1e-5,
+    ),
+    case(
+        "elementwise-transposes",
+        "4x6xf32 4x6xf32 6xf32",
+        lambda x, y, z: mul(add(b.transpose(x, [1, 0]), b.transpose(y, [1, 0])), b.broadcast(z, [6, 4], [0])),
+    ),
     case("reduce-reshape", "4x6x5xi32", lambda x: reduce(b.reshape(x, [4, 2, 3, 5]), "add", [1, 2], scalar(2, "i32"))),
     case("reduce-reshape", "24x5xi32", lambda x: reduce(b.reshape(x, [4, 6, 5]), "add", [2], scalar(2, "i32"))),
     case("reduce-transpose", "3x4x5xi32", lambda x: reduce(b.transpose(x, [1, 0, 2]), "add", [0], scalar(9, "i32"))),

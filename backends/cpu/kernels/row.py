@@ -130,10 +130,13 @@ class _Row:
     def _along_ns(self, lanes: int) -> float:
         """Of the same rows, one after the other."""
         columns, rest = self._columns_and_rest()
-        vectors = -(-size_hint(self.columns) // lanes) * (1 + lanes / self.lanes) / 2  # short ones take less
-        row_ns = vectors * COSTS.vector_ns(columns, 0, 0)
+        short, lone = ((1 + count / self.lanes) / 2 for count in (lanes, 1))  # short vectors take less, and numbers
+        functions = [value for value in rest if _is_function(value)]
+        others = [value for value in rest if value not in functions]
+        row_ns = -(-size_hint(self.columns) // lanes) * short * COSTS.vector_ns(columns, 0, 0)
+        row_ns += lone * COSTS.vector_ns(others, 0, 0) + COSTS.lone_ns * len(functions)
         row_ns += COSTS.combine_ns * sum(map(len, self.levels)) + COSTS.kept_ns * bool(self.staged)
-        return self.lanes * (row_ns + COSTS.lone_ns * sum(map(_is_function, rest)))
+        return self.lanes * row_ns
 
     def _columns_and_rest(self) -> tuple[list[ir.Value], list[ir.Value]]:
         """Values that are computed for elements, and for rows."""

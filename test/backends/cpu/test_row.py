@@ -102,11 +102,19 @@ def shares(x: ir.Value) -> ir.Value:
     return build.like("divide", x, over_rows(reduce(x, "add", 0.0), tuple(x.type.shape)))
 
 
+def attraction(x: ir.Value) -> ir.Value:
+    """Sums to the power of -1.5."""
+    squared = reduce(build.like("multiply", x, x), "add", 0.0)
+    return build.like("divide", build.like("rsqrt", squared), squared)
+
+
 @pytest.mark.parametrize(
-    ("body", "columns", "in_lanes"), [(logsumexp, 16, True), (shares, 16, False), (shares, 5, True)]
+    ("body", "columns", "in_lanes"),
+    [(logsumexp, 16, True), (shares, 16, False), (shares, 5, True), (attraction, 6, True)],
 )
 def test_short_rows_are_in_lanes_where_that_is_faster(body: Callable, columns: int, in_lanes: bool) -> None:
-    """A function of each row takes all lanes then, but elements of a column are loaded one by one."""
+    """A function of each row takes all lanes then, and so do divisions, but elements of a column are loaded one by
+    one."""
     text = build_fusion("row", [f"tensor<64x{columns}xf32>"], body)
     kernel = compile_kernel(text, AVX512).kernel
     assert ("masked.gather" in "".join(kernel.functions.values())) == in_lanes
