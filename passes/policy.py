@@ -42,6 +42,8 @@ class Costs:
         small_elements: elements up to which `duplicate_flops` may be computed for each, instead of once for all that
             read one number, by a kernel of their own.
         gather_saves: a value is computed where it is gathered if at most one of its elements in so many is.
+        early_bytes: elements of a value of so many bytes, few of them, are gathered by a kernel of their own where
+            other work would keep it alive for them until another reader is done; 0: never.
         parallel_rows: rows that occupy the whole machine.
         shared_row: elements of a row that the whole machine reduces where there are fewer rows, if the fusion writes
             nothing of its size; 0: none are.
@@ -55,6 +57,7 @@ class Costs:
     index_flops: int = 0
     small_elements: int = 0
     gather_saves: int = 1
+    early_bytes: int = 0
     parallel_rows: int = 1
     shared_row: int = 0
     serial_elements: int = 0

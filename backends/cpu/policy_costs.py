@@ -93,6 +93,7 @@ COSTS = CpuCosts(
     duplicate_flops=4,  # a load and a store take as long
     constant_subtree_flops=4,
     gather_saves=4,
+    early_bytes=1 << 20,
     parallel_rows=8,
     serial_elements=1 << 16,  # more, and several threads are faster than staying in the cache
     shared_reduction=1 << 14,

@@ -18,6 +18,7 @@ from stablehlo_py.mlir import stablehlo
 from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.fusing.clusters import (
     VIEW,
+    Ancestors,
     Cluster,
     Clusters,
     Identity,
@@ -32,6 +33,7 @@ from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_
 
 #: Kinds that compute what they read, where that pays.
 _FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update", "attention", "scores", "scatter")
+_FEW = 64  # one element in so many is gathered, at most, to let go of the others early
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class ProducerFusion:
         self.duplicate_flops: list[int] = [0] * size  # flops that are duplicated together with the node
         self.index_flops: dict[int, int] = {}  # of what indices of gathers are computed by, down from a node
         self.small_flops: dict[int, int] = {}  # the same of what is computed for every element of a few
+        self.early: set[int] = set()  # gathers that no other fusion computes (`_keeps_alive`)
         # Update -> node -> how it is computed from what is overwritten.
         self.update_reads: defaultdict[int, dict[int, int]] = defaultdict(dict)
         for node in self.graph.nodes:
@@ -136,6 +139,8 @@ class ProducerFusion:
             return
         for cluster, plan in accepted:
             others = [reader for reader in readers if reader is not cluster]
+            if any(other.hero in self.early for other in others):
+                continue  # it would wait for the whole fusion
             if self._may_output(cluster, node, plan) and not clusters.reaches(others, cluster):
                 clusters.put_before(cluster, others)
                 self._note_duplicates(node)
@@ -305,6 +310,9 @@ class ProducerFusion:
             return plan
         if cluster.kind == "scatter" and not self._is_cheap_update(cluster, node):
             return None
+        if node.name == "gather" and self._keeps_alive(cluster, node):
+            self.early.add(node.index)
+            return None
         split, is_index = self.row_of[node.index], self._is_index(cluster, node)
         is_free = node.free or is_index or self._is_constant_subtree(node)
         if size_hint(plan.trip_count) <= size_hint(node.elements) or is_free:
@@ -314,6 +322,18 @@ class ProducerFusion:
         if (node.name == "convert" and not split) or self._is_small(cluster, node, plan):
             return plan
         return None
+
+    def _keeps_alive(self, cluster: Cluster, gather: Node) -> bool:
+        """Would a large value live longer for the few elements of it that a gather reads, if the cluster computed them,
+        as it has to wait for another reader?"""
+        source, costs = gather.producers[0], self.costs
+        if source < 0 or not costs.early_bytes or size_hint(self.graph.bytes(gather.operands[0])) < costs.early_bytes:
+            return False
+        if size_hint(gather.elements) * _FEW > size_hint(self.graph.nodes[source].elements):
+            return False
+        before = Ancestors(self.graph.nodes, cluster.hero)
+        others = (user for user in self.clusters.users[source] if user != gather.index and user not in cluster.members)
+        return any(before.holds(user) for user in others)
 
     def _is_index(self, cluster: Cluster, node: Node) -> bool:
         """Is the node part of the indices of gathers alone, and cheap enough to be computed for every element of

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.ops.indexing import clamp_start
 from stablehlo_py.dialect.scalar_regions import not_elementwise, on_tensors
-from stablehlo_py.dialect.symint import IntLike
-from stablehlo_py.dialect.types import i64, i64s, shape, symints
+from stablehlo_py.dialect.symint import IntLike, is_known
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir, stablehlo
 from stablehlo_py.passes._matchers import constant_array, integer_bounds, iota_step, is_scalar_broadcast, splat
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
@@ -193,3 +195,28 @@ def scatter_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     new = [rewriter.value("select", b.type, is_inside, a, b) for a, b in zip(new, old, strict=True)]
     pairs = zip(operands, new, strict=True)
     return new if whole else [rewriter.like("dynamic_update_slice", x, a, *starts) for x, a in pairs]
+
+
+@INDEX.rule("stablehlo.scatter", where="x is a splat, and every dimension of it but one is a batch dimension")
+def scatter_each(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "scatter of one element for each batch -> select(iota == index, body(x, update), x)"
+    count, block = len(op.results), op.regions[0].blocks[0]
+    operands, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
+    numbers, full = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"]), shape(operands[0])
+    kept, moved = list(numbers.input_batching_dims), list(numbers.scattered_dims_to_operand_dims)
+    if not kept or len(kept) + 1 != len(full) or len(moved) != 1 or list(numbers.update_window_dims):
+        return None
+    pairs, batches = list(numbers.scatter_indices_batching_dims), [full[dimension] for dimension in kept]
+    if kept != sorted(kept) or pairs != sorted(pairs) or num_elements(updates[0]) != math.prod(batches):
+        return None
+    places, index = full[moved[0]], indices.type.element_type
+    if not is_known(places) or places > 1 << (index.width - 1) or not_elementwise(block) is not None:
+        return None
+    if any(not is_scalar_broadcast(x) and splat(x) is None for x in operands):
+        return None
+    place = rewriter.value("iota", tensor(full, index), dimension=moved[0])
+    hit = rewriter.compare(place, rewriter.broadcast(rewriter.reshape(indices, batches), full, kept), "EQ")
+    new = [rewriter.broadcast(rewriter.reshape(update, batches), full, kept) for update in updates]
+    with rewriter.insertion_point, rewriter.location:
+        new = on_tensors(block, [*operands, *new], full)
+    return [rewriter.value("select", b.type, hit, b, a) for a, b in zip(operands, new, strict=True)]

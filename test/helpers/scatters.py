@@ -8,6 +8,10 @@ from stablehlo_py.dialect import build as b
 from stablehlo_py.mlir import ir
 
 ROW = "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+EACH = (
+    "inserted_window_dims = [1], input_batching_dims = [0, 2], scatter_dims_to_operand_dims = [1], "
+    "scatter_indices_batching_dims = [0, 1], index_vector_dim = 3"
+)
 BOX = "update_window_dims = [0, 1], scatter_dims_to_operand_dims = [1, 0]"
 
 

@@ -131,3 +131,44 @@ func.func public @rounds_once(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (
   %1 = "hlo.dot"(%b, %b) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xf32>
   return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// Few elements of a large value are gathered before the softmax, which may then be written over it: their indices do
+// not wait for it either.
+// CHECK-LABEL: func.func @cross_entropy
+// CHECK: %[[AT:.*]] = call @{{.*}}(%arg2)
+// CHECK: %[[SCORES:.*]] = call @{{.*}}(%arg0, %arg1)
+// CHECK: %[[ROWS:.*]]:2 = call @{{.*}}(%[[AT]], %[[SCORES]])
+// CHECK: %[[COLUMN:.*]] = "hlo.reshape"(%[[AT]])
+// CHECK: call @[[GATHER:[a-z_0-9]+]](%[[SCORES]], %[[COLUMN]])
+// CHECK: call @{{.*}}(%[[ROWS]]#1, %[[AT]],
+// CHECK: func.func private @[[GATHER]]
+// CHECK-NEXT: "hlo.gather"
+// CHECK-NEXT: return
+func.func @cross_entropy(%x: tensor<256x64xf32>, %w: tensor<64x1024xf32>, %labels: tensor<256xi32>) -> (tensor<256x1024xf32>, tensor<256xf32>) {
+  %zero = "hlo.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %size = "hlo.constant"() {value = dense<1024> : tensor<i32>} : () -> tensor<i32>
+  %sizes = "hlo.broadcast"(%size) {dimensions = array<i64>} : (tensor<i32>) -> tensor<256xi32>
+  %up = "hlo.add"(%labels, %sizes) : (tensor<256xi32>, tensor<256xi32>) -> tensor<256xi32>
+  %down = "hlo.abs"(%labels) : (tensor<256xi32>) -> tensor<256xi32>
+  %sum = "hlo.multiply"(%up, %down) : (tensor<256xi32>, tensor<256xi32>) -> tensor<256xi32>
+  %at = "hlo.remainder"(%sum, %sizes) : (tensor<256xi32>, tensor<256xi32>) -> tensor<256xi32>
+  %0 = "hlo.dot"(%x, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<256x64xf32>, tensor<64x1024xf32>) -> tensor<256x1024xf32>
+  %1 = "hlo.exponential"(%0) : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
+  %2 = "hlo.reduce"(%1, %zero) {dimensions = array<i64: 1>, kind = "add"} : (tensor<256x1024xf32>, tensor<f32>) -> tensor<256xf32>
+  %3 = "hlo.broadcast"(%2) {dimensions = array<i64: 0>} : (tensor<256xf32>) -> tensor<256x1024xf32>
+  %place = "hlo.iota"() {dimension = 1 : i64} : () -> tensor<256x1024xi32>
+  %column = "hlo.reshape"(%at) : (tensor<256xi32>) -> tensor<256x1x1xi32>
+  %wide = "hlo.broadcast"(%at) {dimensions = array<i64: 0>} : (tensor<256xi32>) -> tensor<256x1024xi32>
+  %hit = "hlo.compare"(%place, %wide) {direction = "EQ"} : (tensor<256x1024xi32>, tensor<256x1024xi32>) -> tensor<256x1024xi1>
+  %4 = "hlo.divide"(%1, %3) : (tensor<256x1024xf32>, tensor<256x1024xf32>) -> tensor<256x1024xf32>
+  %5 = "hlo.select"(%hit, %1, %4) : (tensor<256x1024xi1>, tensor<256x1024xf32>, tensor<256x1024xf32>) -> tensor<256x1024xf32>
+  %gathered = "hlo.gather"(%0, %column) {collapsed_slice_dims = array<i64: 1>, index_vector_dim = 2 : i64, offset_dims = array<i64>, operand_batching_dims = array<i64: 0>, slice_sizes = array<i64: 1, 1>, start_index_map = array<i64: 1>, start_indices_batching_dims = array<i64: 0>} : (tensor<256x1024xf32>, tensor<256x1x1xi32>) -> tensor<256x1xf32>
+  %6 = "hlo.reshape"(%gathered) : (tensor<256x1xf32>) -> tensor<256xf32>
+  %last = "hlo.compare"(%at, %sizes) {direction = "LT"} : (tensor<256xi32>, tensor<256xi32>) -> tensor<256xi1>
+  %picked = "hlo.select"(%last, %6, %2) : (tensor<256xi1>, tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
+  %7 = "hlo.log"(%2) : (tensor<256xf32>) -> tensor<256xf32>
+  %8 = "hlo.subtract"(%7, %picked) : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
+  return %5, %8 : tensor<256x1024xf32>, tensor<256xf32>
+}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scatters import BOX, ROW, scatter
+from scatters import BOX, EACH, ROW, scatter
 
 from stablehlo_py.dialect import build as b
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
@@ -431,6 +431,7 @@ INDEX = [
             slice_sizes=[1],
         ),
     ),
+    case("scatter-each", "2x5x1xi8 2x5x1xf32", lambda i, u: scatter(b.splat(2, typed("2x99x5xf32")), i, u, EACH, add)),
     case("scatter-one", "5x6xf32 2x3xf32", lambda x, u: scatter(x, constant([3, 1], "i32"), u, BOX, add)),
     case(
         "scatter-one",
@@ -550,6 +551,7 @@ UNCHANGED = [
         ),
     ),
     ("4xf32", lambda x: add(pad(x, scalar(0), [0], [1], [1]), pad(x, scalar(1), [1], [0], [1]))),
+    ("2x5x1xi8", lambda i: scatter(b.splat(0, typed("2x129x5xi8")), i, i, EACH, add)),  # too many places for i8
     ("5x6xf32", lambda x: scatter(x, constant([5, 1], "i32"), b.splat(1.0, typed("2x3xf32")), BOX, add)),
 ]
 
