@@ -160,37 +160,39 @@ def _equal_places(value: ir.Value) -> tuple[int, int] | None:
 
 @REDUCE.rule(
     "stablehlo.reduce",
-    where="only the place is read; places count along the last dimension, which is reduced; starts are identities",
+    where="only the place is read; places count along the one dimension that is reduced; starts are identities",
 )
 def reduce_to_place(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reduce(x, iota) by which is larger -> least place where x = max(x), or is NaN"
     if len(op.operands) != 4 or any(True for _ in op.results[0].uses):
         return None
     x, places, start, first = op.operands
-    sizes, last = shape(x), len(shape(x)) - 1
-    if i64s(op, "dimensions") != (last,) or not is_known(*sizes) or not num_elements(x) or not _is_places(places, last):
+    sizes, dimensions = shape(x), i64s(op, "dimensions")
+    if len(dimensions) != 1 or not is_known(*sizes) or not num_elements(x) or not _is_places(places, dimensions[0]):
         return None
-    kind = place_of(op.regions[0].blocks[0])
+    kind, (dimension,) = place_of(op.regions[0].blocks[0]), dimensions
     if not kind or is_bool(element_type(x)) or splat(first) != 0 or not is_identity(kind, start):
         return None
     _, most = integer_bounds(places)
-    if LONG <= sizes[last] == num_elements(x) and sizes[last] <= most:
-        place = _place_in_pieces(rewriter, kind, rewriter.reshape(x, [sizes[last]]), start, places.type.element_type)
-        best, place = (rewriter.reshape(value, sizes[:last]) for value in place)
+    if LONG <= sizes[dimension] == num_elements(x) and sizes[dimension] <= most:
+        flat = rewriter.reshape(x, [sizes[dimension]])
+        place = _place_in_pieces(rewriter, kind, flat, start, places.type.element_type)
+        best, place = (rewriter.reshape(value, shape(op.results[0])) for value in place)
         return [best, place]
-    best = reduce(rewriter, kind, x, start, [last])
-    return [best, _least_place(rewriter, x, best, places)]
+    best = reduce(rewriter, kind, x, start, [dimension])
+    return [best, _least_place(rewriter, x, best, places, dimension)]
 
 
-def _least_place(rewriter: Rewriter, x: ir.Value, best: ir.Value, places: ir.Value) -> ir.Value:
-    """The least place along the last dimension where x is the best, or NaN."""
-    sizes, last = shape(x), len(shape(x)) - 1
-    seen = rewriter.compare(x, rewriter.broadcast(best, sizes, list(range(last))), "EQ")
+def _least_place(rewriter: Rewriter, x: ir.Value, best: ir.Value, places: ir.Value, dimension: int = 0) -> ir.Value:
+    """The least place along a dimension where x is the best, or NaN."""
+    sizes = shape(x)
+    kept = [other for other in range(len(sizes)) if other != dimension]
+    seen = rewriter.compare(x, rewriter.broadcast(best, sizes, kept), "EQ")
     if is_float_value(x):
         seen = rewriter.like("or", seen, rewriter.compare(x, x, "NE"))
     _, most = integer_bounds(places)
     place = rewriter.value("select", places.type, seen, places, rewriter.splat(most, places.type))
-    return reduce(rewriter, "minimum", place, rewriter.splat(most, tensor([], places.type.element_type)), [last])
+    return reduce(rewriter, "minimum", place, rewriter.splat(most, tensor([], places.type.element_type)), [dimension])
 
 
 def _place_in_pieces(
