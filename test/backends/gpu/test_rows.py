@@ -136,7 +136,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), zip(COLUMNS, itertools.cycle(["float32", "bfloat16", "int8"]), strict=False)
+    ("name", "dtype"), list(zip(COLUMNS, itertools.cycle(["float32", "bfloat16", "int8"]), strict=False))
 )
 def test_columns(exchanges: bool, name: str, dtype: str) -> None:
     sizes, axes = COLUMNS[name]
