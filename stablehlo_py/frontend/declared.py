@@ -11,6 +11,7 @@ from stablehlo_py.dialect.attributes import (
     MANUAL_AXES,
     MESHES,
     MHLO_SHARDING,
+    OVERWRITTEN,
     PARTITIONS,
     REPLICAS,
     REPLICATED,
@@ -18,6 +19,8 @@ from stablehlo_py.dialect.attributes import (
     SHARDING,
     SHARDING_RULE,
     SHARDS,
+    SLICES,
+    UNREAD,
     WHOLE_WINDOWS,
 )
 from stablehlo_py.dialect.call_signatures import what_is_wrong
@@ -86,6 +89,8 @@ _ANNOTATED = frozenset(
         "func.return",
     }
 )
+# What backends believe of any op without a check: code that does would read or write other memory.
+_BELIEVED = (SLICES, OVERWRITTEN, UNREAD)
 
 
 def check_declared(module: ir.Module) -> list[ir.Operation]:
@@ -109,6 +114,10 @@ def check_declared(module: ir.Module) -> list[ir.Operation]:
         name = op.name
         if name in _ANNOTATED:
             problems.extend(_problems(op, _OF_CALL if name == _CALL else _OF_OP, op.attributes))
+        elif not name.startswith("stablehlo."):
+            problems.extend(
+                _problems(op, {}, {each: op.attributes[each] for each in _BELIEVED if each in op.attributes})
+            )
         if name == _CALL:
             calls.append(op)
             reason = what_is_wrong(op)

@@ -45,6 +45,19 @@ def test_attributes_of_another_kind(place: str, attribute: str, message: str) ->
     assert error.value.op in ("builtin.module", "func.func", "func.return", "stablehlo.custom_call")
 
 
+@pytest.mark.parametrize("attribute", ["hlo.slices = array<i64: 1, 0, 0, 1024>", "hlo.unread"])
+def test_what_backends_believe_of_any_op(attribute: str) -> None:
+    """Modules may be in the hlo dialect."""
+    text = """func.func @main(%x: tensor<f32>) -> tensor<3xf32> {{
+      %0 = "hlo.broadcast"(%x) {{dimensions = array<i64>{}}} : (tensor<f32>) -> tensor<3xf32>
+      return %0 : tensor<3xf32>
+    }}"""
+    load(text.format(""))
+    with pytest.raises(LoadError, match="which is of this compiler's own making") as error:
+        load(text.format(f", {attribute}"))
+    assert error.value.op == "hlo.broadcast"
+
+
 def test_what_loading_writes_can_be_loaded_again() -> None:
     load(PROGRAM.format(**{**PLACES, "module": "hlo.replicated, hlo.whole_windows, mhlo.num_partitions = 1 : i32"}))
 
