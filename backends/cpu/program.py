@@ -102,6 +102,7 @@ class CpuProgram(NativeProgram):
             refused = self.f.binary("xor", are_permitted(self.f), self.f.const(1, I1))
             self.f.ret_if(refused, self.f.const(NO_TILES, I32))
         self.emit()
+        self.f.emit.is_optimized = self.loops  # a step that runs once takes as long as its kernel
 
     @property
     def uses_pool(self) -> bool:

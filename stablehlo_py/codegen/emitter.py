@@ -65,6 +65,7 @@ class Emitter:
         estimate_reciprocal: the same of 1 / x, to an ulp.
         threads, blocks: of a kernel, how many a block has, and a launch; 0: it is not known.
         blocks_together: of a kernel, for how many blocks registers of a multiprocessor are to last.
+        is_optimized: whether a compiler is to spend time on the function: not where it calls others, and no more.
     """
 
     static_offsets = 1 << 62
@@ -73,7 +74,7 @@ class Emitter:
     blocks_together = 1
     pack_bf16 = estimate_exp2 = estimate_reciprocal = ""
     divides_as_floats = rounds_to_bf16 = False
-    wide_floats = True
+    wide_floats = is_optimized = True
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         self.target = target

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stablehlo_py.backends.cpu.kernels.transposing import transposed
+from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows, transposed
 from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, object_of
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
@@ -300,6 +300,28 @@ def test_transposes(of: ScalarType, lanes: int, tmp_path: Path) -> None:
     np.testing.assert_array_equal(result.reshape(lanes, lanes), x.reshape(lanes, lanes).T)
     combined = lanes * of.bits <= 128  # LLVM sees all shuffles at once
     assert ("llvm.arithmetic.fence" in function(body, host_target().emitter()).text()) is not combined
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("of", "lanes", "n"), [("complex<f32>", 2, 3), ("complex<f32>", 16, 17), ("complex<f64>", 8, 9)]
+)
+@pytest.mark.parametrize("loads", [True, False])
+def test_transposes_of_complex_numbers(of: str, lanes: int, n: int, loads: bool, tmp_path: Path) -> None:
+    element = types.ELEMENTS[of]
+
+    def body(f: Function) -> None:
+        if loads:
+            put = lambda j, value: types.store(f, element, value, f.y, f.imul(j, lanes))  # noqa: E731
+            load_rows(f, element, f.x, n, lanes, put)
+        else:
+            store_rows(f, element, f.y, n, lanes, lambda j: types.load(f, element, f.x, f.imul(j, lanes), lanes))
+
+    parts = np.random.default_rng(1).standard_normal((lanes, n, 2))
+    x = parts.astype(NUMPY[element.storage.text])
+    y = np.ascontiguousarray(x.transpose(1, 0, 2))
+    source, wanted = (x, y) if loads else (y, x)
+    np.testing.assert_array_equal(same(body, source.ravel(), np.zeros(x.size, x.dtype), tmp_path), wanted.ravel())
 
 
 def test_comparisons_of_floats(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.types import Element, Lanes, each
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known
 
@@ -19,57 +19,64 @@ def exchange_lanes(f: Function, a: Value, b: Value, distance: int) -> tuple[Valu
     return f.shuffle(a, b, low), f.shuffle(a, b, high)
 
 
-def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
-    """As many vectors as lanes, a power of two: lane j of vector i becomes lane i of vector j, by log2 steps.
+def transposed(f: Function, rows: Sequence[Value], parts: int = 1) -> list[Value]:
+    """As many vectors as units of so many lanes, a power of two: unit j of vector i becomes unit i of vector j, by log2
+    steps.
 
     The shuffles of a step are those that processors have without a vector of lane numbers: the lower and the upper
     halves of two vectors, the even and the odd 128 bits, and of each 128 bits the lower and the upper halves,
     alternately. LLVM tries to combine all shuffles up to an opaque value, which would take most of a kernel's time.
     """
-    lanes = len(rows)
-    block = min(lanes, 128 // rows[0].type.bits)
-    blocks = lanes // block
+    units = len(rows)
+    block = max(1, min(units, 128 // (rows[0].type.bits * parts)))
+    blocks = units // block
     current = list(rows)
     distance = block
-    while distance < lanes:
-        piece = lanes // 2 if distance == block else block
-        current = _step(f, current, distance, [lane for lane in range(2 * lanes) if not lane & piece], piece)
+    while distance < units:
+        piece = units // 2 if distance == block else block
+        current = _step(f, current, distance, [unit for unit in range(2 * units) if not unit & piece], piece, parts)
         distance *= 2
-    if block < lanes:
+    if block < units:
         current = [f.opaque(vector) for vector in current]
     distance = 1
     while distance < block:
         low = [
-            vector * lanes + start + lane
-            for start in [at + half for at in range(0, lanes, block) for half in range(0, block // 2, distance)]
+            vector * units + start + unit
+            for start in [at + half for at in range(0, units, block) for half in range(0, block // 2, distance)]
             for vector in range(2)
-            for lane in range(distance)
+            for unit in range(distance)
         ]
-        current = _step(f, current, distance, low, block // 2)
+        current = _step(f, current, distance, low, block // 2, parts)
         distance *= 2
-    # The steps parted lanes by the bits of their numbers in another order than they set those of the vectors' numbers.
+    # The steps parted units by the bits of their numbers in another order than they set those of the vectors' numbers.
     bits = block.bit_length() - 1
     within = [int(f"{place:0{bits}b}"[::-1], 2) for place in range(block)]
     across = [2 * place % blocks + 2 * place // blocks for place in range(blocks)]
-    return [current[across[lane // block] * block + within[lane % block]] for lane in range(lanes)]
+    return [current[across[unit // block] * block + within[unit % block]] for unit in range(units)]
 
 
-def _step(f: Function, vectors: Sequence[Value], distance: int, low: Sequence[int], between: int) -> list[Value]:
-    """Of pairs of vectors at a distance the lanes `low`, and those that are `between` further."""
+def _step(
+    f: Function, vectors: Sequence[Value], distance: int, low: Sequence[int], between: int, parts: int
+) -> list[Value]:
+    """Of pairs of vectors at a distance the units `low`, and those that are `between` further."""
     result = list(vectors)
+    lower, upper = ([(unit + by) * parts + part for unit in low for part in range(parts)] for by in (0, between))
     for i, a in enumerate(vectors):
         if not i & distance:
             b = vectors[i | distance]
-            result[i], result[i | distance] = f.shuffle(a, b, low), f.shuffle(a, b, [lane + between for lane in low])
+            result[i], result[i | distance] = f.shuffle(a, b, lower), f.shuffle(a, b, upper)
     return result
 
 
-def _square(f: Function, rows: list[Lanes]) -> list[Lanes]:
-    first = rows[0]
-    if not isinstance(first, tuple):
-        return list(transposed(f, [row for row in rows if isinstance(row, Value)]))
-    parts = [transposed(f, [row[part] for row in rows if isinstance(row, tuple)]) for part in range(2)]
-    return list(zip(*parts, strict=True))
+def _quarters(f: Function, vectors: list[list[Value]]) -> list[list[Value]]:
+    """The transpose of a square of complex numbers, each row a vector of its first half and one of its second."""
+    half = len(vectors) // 2
+    turned: list[list[Value]] = [[] for _ in vectors]
+    for side in range(2):
+        for rows in (vectors[:half], vectors[half:]):
+            for number, column in enumerate(transposed(f, [row[side] for row in rows], 2), side * half):
+                turned[number].append(f.opaque(column))
+    return turned
 
 
 def load_rows(
@@ -87,8 +94,7 @@ def load_rows(
 
     def square(block: Index) -> None:
         j = f.imin(f.imul(block, lanes), n - lanes)
-        columns = _square(f, [types.load(f, of, pointer, f.iadd(j, lane * n), lanes) for lane in range(lanes)])
-        for lane, column in enumerate(columns):
+        for lane, column in enumerate(_loaded(f, of, pointer, n, lanes, j)):
             put(f.iadd(j, lane), column)
 
     _sweep(f, n, lanes, single, square)
@@ -105,10 +111,40 @@ def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int,
 
     def square(block: Index) -> None:
         j = f.imin(f.imul(block, lanes), n - lanes)
-        for lane, row in enumerate(_square(f, [get(f.iadd(j, lane)) for lane in range(lanes)])):
-            types.store(f, of, row, pointer, f.iadd(j, lane * n))
+        _stored(f, of, pointer, n, j, [get(f.iadd(j, lane)) for lane in range(lanes)])
 
     _sweep(f, n, lanes, single, square)
+
+
+def _loaded(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, j: Index) -> list[Lanes]:
+    """Elements j.. of as many rows, those of an element in a vector."""
+    if not of.is_complex:
+        rows = [types.load(f, of, pointer, f.iadd(j, lane * n), lanes) for lane in range(lanes)]
+        return list(transposed(f, [row for row in rows if isinstance(row, Value)]))
+    type_ = vector(lanes, of.storage)
+
+    def halves(lane: int) -> list[Value]:
+        at = f.imul(f.iadd(j, lane * n), 2)
+        return [f.load(type_, pointer, at), f.load(type_, pointer, f.iadd(at, lanes))]
+
+    columns = _quarters(f, [halves(lane) for lane in range(lanes)])
+    return [(f.shuffle(a, b, range(0, 2 * lanes, 2)), f.shuffle(a, b, range(1, 2 * lanes, 2))) for a, b in columns]
+
+
+def _stored(f: Function, of: Element, pointer: Value, n: IntLike, j: Index, columns: Sequence[Lanes]) -> None:
+    """The opposite of `_loaded`."""
+    lanes = len(columns)
+    if not of.is_complex:
+        for lane, row in enumerate(transposed(f, [column for column in columns if isinstance(column, Value)])):
+            types.store(f, of, row, pointer, f.iadd(j, lane * n))
+        return
+    mixed = [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)]
+    pairs = [column for column in columns if isinstance(column, tuple)]
+    halves = [[f.shuffle(a, b, mixed[:lanes]), f.shuffle(a, b, mixed[lanes:])] for a, b in pairs]
+    for lane, sides in enumerate(_quarters(f, [[f.opaque(half) for half in column] for column in halves])):
+        at = f.imul(f.iadd(j, lane * n), 2)
+        for side, half in enumerate(sides):
+            f.store(half, pointer, f.iadd(at, side * lanes))
 
 
 def _sweep(

@@ -79,8 +79,11 @@ class LlvmEmitter(Emitter):
             for parameter, value in parameters.items()
         )
         returns = f" -> {self.types[result.text]}" if result else ""
-        linkage, attributes = "private " if private else "", processor(self.target) if self.target else ""
-        head = f"llvm.func {linkage}@{name}({arguments}){returns} attributes {{{attributes}}} {{"
+        linkage = "private " if private else ""
+        attributes = [processor(self.target)] if self.target else []
+        if not self.is_optimized:
+            attributes.append("no_inline, optimize_none")
+        head = f"llvm.func {linkage}@{name}({arguments}){returns} attributes {{{', '.join(attributes)}}} {{"
         return "\n".join([head, *self.entry, *flat(self.lines), "}"])
 
     def declaration(self, name: str, operands: Sequence[Type], result: Type | None) -> str:

@@ -385,3 +385,12 @@ def test_stacks_of_which_places_are_left_out_are_filled() -> None:
     x = normal(24, 24)
     assert "hlo.unread" not in str(compiled(function, x).stages["scheduled"])
     check(function, x)
+
+
+def test_the_entry_is_optimized_where_it_has_loops() -> None:
+    """LLVM spends no time on calls of kernels that run once each."""
+    x = normal(300, 300)
+    straight = compiled(lambda x: jnp.sort(x @ x), x)
+    loop = compiled(lambda x: lax.while_loop(lambda x: x[0, 0] < 5, lambda x: jnp.sort(x @ x) + 1, x), x)
+    assert "optimize_none" in str(straight.stages["kernels"])
+    assert "optimize_none" not in str(loop.stages["kernels"])
