@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, cone, refine
-from stablehlo_py.backends.cpu.kernels import concatenate, symbolic_loop, tile
+from stablehlo_py.backends.cpu.kernels import block_matrix, concatenate, symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -60,6 +60,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return empty(fusion, target)
     if concatenate.applies(fusion) and (kernel := concatenate.emit(fusion, target)) is not None:
         return kernel
+    if (matrix := block_matrix.emit(fusion, target)) is not None:
+        return matrix
     alternating = _alternating(fusion, target)
     if alternating:
         return _emit_alternating(fusion, target, alternating)

@@ -1,4 +1,5 @@
-"""Arrays side by side, many or narrow: rows are copied piece by piece (kernels/concatenate.py)."""
+"""Arrays side by side, many or narrow, and blocks of matrices: rows are copied piece by piece (kernels/concatenate.py,
+kernels/block_matrix.py)."""
 
 import jax
 import jax.numpy as jnp
@@ -69,3 +70,25 @@ def test_values_alternate_by_shuffles() -> None:
     text = str(shlo.compile(exported, options=shlo.Options(cache_dir=None)).stages["kernels"])
     assert "shufflevector" in text
     assert "masked.gather" not in text
+
+
+@pytest.mark.parametrize("cpu", ["", "avx2", "generic"])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128, np.int16])
+def test_blocks_of_matrices(dtype: type, cpu: str) -> None:
+    """Some of them zeros, in batches, of other heights left and right; the blocks are a table."""
+
+    def function(numpy, a, b, c, d):
+        left = numpy.concatenate([a, b], 1)
+        zeros = numpy.zeros((*left.shape[:2], 260), left.dtype)
+        right = numpy.concatenate([numpy.concatenate([c, d], 2), zeros[:, : left.shape[1] - c.shape[1]]], 1)
+        return numpy.concatenate([left, right, zeros], 2)
+
+    sizes = [(2, 6, 130), (2, 3, 130), (2, 5, 131), (2, 5, 129)]
+    arrays = [(RNG.standard_normal(size) * 9).astype(dtype) for size in sizes]
+    with jax.enable_x64(True):
+        exported = jax.export.export(jax.jit(lambda *x: function(jnp, *x)), platforms=["cpu"])(*arrays)
+    options = shlo.Options(threads=2, cache_dir=None, cpu=cpu or None)
+    executable = shlo.compile(exported, options=options)
+    assert ".bands" in str(executable.stages["kernels"])
+    (result,) = executable(*arrays)
+    np.testing.assert_array_equal(result, function(np, *arrays))
