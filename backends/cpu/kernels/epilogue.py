@@ -22,12 +22,13 @@ from stablehlo_py.codegen.types import Lanes, constant, element, parts
 from stablehlo_py.dialect.index_map import Digits
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.symint import GuardError, IntLike, is_known, size_hint
-from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import flops_per_element
 
 VECTORS_PER_ITERATION = 64
 CHEAP_OPS = 3
+_SPREAD = ("hlo.broadcast", "hlo.constant", "hlo.iota")  # their elements are not in memory, or few of them
 
 
 class ElementalEpilogue:
@@ -52,6 +53,10 @@ class ElementalEpilogue:
         flops = [flops_per_element(record_of(op.operation.name)) for op in after]
         self.inline = sum(map(bool, flops)) <= CHEAP_OPS and max(flops, default=0) <= 1
         self.reads_results = bool(fusion.aliased)
+        before = [value for op in fusion.ops[: -1 - len(after)] for value in op.results if op.name not in _SPREAD]
+        count = num_elements(self.root)
+        whole = {value for value in (*fusion.inputs, *before) if num_elements(value) == count}
+        self.reads_elements = any(operand in whole for op in after for operand in op.operands)
         self._elementals: dict[tuple[int, int], Elemental] = {}
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:

@@ -53,6 +53,10 @@ class Epilogue(Protocol):
     def reads_results(self) -> bool:
         """Whether it reads memory that it stores to, so that no element may be given to it twice."""
 
+    @property
+    def reads_elements(self) -> bool:
+        """Whether it reads an element of an array for each element of the product."""
+
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
         """Consume neighbouring elements of the result; place has one index per outer axis, then m, then n (with its
         lanes)."""
@@ -66,6 +70,7 @@ class StoreTo:
     axes: tuple[Axis, ...]
     inline: bool = True
     reads_results: bool = False
+    reads_elements: bool = False
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
         at = linearize(f, place, [axis.c for axis in self.axes])

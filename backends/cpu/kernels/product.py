@@ -210,7 +210,9 @@ def _emit_gemm(
 ) -> None:
     problem = Problem(contraction, plan, arithmetic)
     stores_twice = epilogue.inline and not problem.in_chunks
-    shares = builder.shared is not None and shares_tiles(problem, from_registers=stores_twice)
+    shares = builder.shared is not None and shares_tiles(
+        problem, from_registers=stores_twice, reads_elements=epilogue.reads_elements
+    )
     if not shares and not arithmetic.complex and not (stores_twice and epilogue.reads_results):
         plan = with_one_height(plan, stores_twice)
         problem = Problem(contraction, plan, arithmetic)

@@ -22,6 +22,9 @@ from stablehlo_py.codegen.types import ELEMENTS
 
 LEAST_DEPTH = 32  # products of a sum, for which a call does not count
 DEEP = 512  # the same where the sums could go from registers to the epilogue
+# The same where it reads as many elements: addresses for each vector of a tile take long to compile, and the arrays'
+# memory counts more than that of the sums.
+READING_DEEP = 128
 
 
 @dataclass(frozen=True)
@@ -85,16 +88,18 @@ class SharedTile:
         f.call(self.symbol, [sums, a_at, b_at, *map(f.index, numbers)], external=True)
 
 
-def shares_tiles(problem: Problem, *, from_registers: bool) -> bool:
-    """Whether a product calls its tiles. `from_registers`: without a call, sums need no memory."""
+def shares_tiles(problem: Problem, *, from_registers: bool, reads_elements: bool) -> bool:
+    """Whether a product calls its tiles. `from_registers`: without a call, sums need no memory; `reads_elements`: as of
+    its epilogue."""
     contraction, arithmetic, plan = problem.contraction, problem.arithmetic, problem.plan
+    least = (READING_DEEP if reads_elements else DEEP) if from_registers else LEAST_DEPTH
     return (
         isinstance(plan.rows, Split)
         and contraction.is_known
         and not arithmetic.complex
         and not any(axis.tag for axis in contraction.k)  # whose sizes depend on the place
         and (plan.pack_b or contraction.n.size % problem.step == 0)  # B is read without masks
-        and contraction.depth >= (DEEP if from_registers else LEAST_DEPTH)
+        and contraction.depth >= least
     )
 
 

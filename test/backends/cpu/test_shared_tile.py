@@ -192,3 +192,9 @@ def test_a_program_has_each_tile_once() -> None:
     calls = sum("llvm.call @shlo_tile" in line for line in lines)
     assert tiles and len(tiles) == len(set(tiles))
     assert len(tiles) < calls >= len(widths) - 1
+
+
+@pytest.mark.parametrize(("depth", "epilogue", "calls"), [(200, "add", True), (200, "", False), (600, "", True)])
+def test_sums_go_through_memory_where_the_epilogue_reads_as_much(depth: int, epilogue: str, calls: bool) -> None:
+    kernel = compile_kernel(product_of((64, 64, depth), "f32", epilogue=epilogue), calling(BEST)).kernel
+    assert any(symbol.startswith("shlo_tile") for symbol in kernel.common) is calls
