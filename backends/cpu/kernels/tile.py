@@ -15,7 +15,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two
-from stablehlo_py.backends.cpu.kernels.transposing import transposed
+from stablehlo_py.backends.cpu.kernels.transposing import load_halves, transposed, transposed_halves
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, VectorType
@@ -110,7 +110,9 @@ class TileElemental(Elemental):
         return super().read(of, base, place, source)
 
     def _is_transposed(self, of: Element, offset: Affine) -> bool:
-        if offset.vector is not None or self.predicate is not self.mask or of.is_complex:
+        if offset.vector is not None or self.predicate is not self.mask:
+            return False
+        if of.is_complex and not isinstance(self.inside, int):
             return False
         if is_known(offset.lane) and abs(offset.lane) < 2:
             return False
@@ -128,12 +130,21 @@ class TileElemental(Elemental):
         tile = f.recall(key)
         if tile is None:
             with f.at_level(max(start.level, f.safe_level)):
-                tile = f.remember(key, self._load_tile(of, base, start, offset.lane))
+                load = self._load_complex_tile if of.is_complex else self._load_tile
+                tile = f.remember(key, load(of, base, start, offset.lane))
         if isinstance(self.inside, int):
             stored = tile[self.inside]
         else:
             stored = f.load(VectorType(lanes, of.storage), tile, f.imul(self.inside.value, lanes))
         return of.decode(f, stored) if of.decode else stored
+
+    def _load_complex_tile(self, of: Element, base: Value, start: Affine, stride: IntLike) -> list[tuple[Value, Value]]:
+        f, rows = self.f, []
+        pointer, rest = address(f, base, start, of.storage, 2)
+        for lane in range(self.lanes):
+            rows.append(load_halves(f, of, pointer, rest, self.lanes))
+            pointer = f.gep(pointer, stride * 2, of.storage) if lane + 1 < self.there else pointer
+        return transposed_halves(f, rows)
 
     def _load_tile(self, of: Element, base: Value, start: Affine, stride: IntLike) -> list[Value] | Value:
         f, lanes = self.f, self.lanes

@@ -121,13 +121,19 @@ def _loaded(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, j:
     if not of.is_complex:
         rows = [types.load(f, of, pointer, f.iadd(j, lane * n), lanes) for lane in range(lanes)]
         return list(transposed(f, [row for row in rows if isinstance(row, Value)]))
+    rows = [load_halves(f, of, pointer, f.imul(f.iadd(j, lane * n), 2), lanes) for lane in range(lanes)]
+    return list(transposed_halves(f, rows))
+
+
+def load_halves(f: Function, of: Element, pointer: Value, at: Index, lanes: int) -> list[Value]:
+    """Complex numbers from part number `at` on, half of the lanes in a vector."""
     type_ = vector(lanes, of.storage)
+    return [f.load(type_, pointer, at), f.load(type_, pointer, f.iadd(at, lanes))]
 
-    def halves(lane: int) -> list[Value]:
-        at = f.imul(f.iadd(j, lane * n), 2)
-        return [f.load(type_, pointer, at), f.load(type_, pointer, f.iadd(at, lanes))]
 
-    columns = _quarters(f, [halves(lane) for lane in range(lanes)])
+def transposed_halves(f: Function, rows: list[list[Value]]) -> list[tuple[Value, Value]]:
+    """As `transposed`, of rows as `load_halves` gives them; the results are real and imaginary parts."""
+    lanes, columns = len(rows), _quarters(f, rows)
     return [(f.shuffle(a, b, range(0, 2 * lanes, 2)), f.shuffle(a, b, range(1, 2 * lanes, 2))) for a, b in columns]
 
 

@@ -25,6 +25,7 @@ ELEMENTS = {
     np.dtype(np.int8): "i8",
     np.dtype(ml_dtypes.bfloat16): "bf16",
     np.dtype(np.complex64): "complex<f32>",
+    np.dtype(np.complex128): "complex<f64>",
     np.dtype(np.bool_): "i1",
     np.dtype(np.int64): "i64",
     np.dtype(np.float16): "f16",
@@ -163,6 +164,13 @@ def test_transpose(sizes: tuple[int, int], target) -> None:
         return build.like("subtract", build.like("add", build.like("abs", product), y), build.transpose(x, [1, 0]))
 
     check(fused, lambda x, y: np.abs(x.T * y) + y - x.T, [normal(*sizes), normal(*sizes[::-1], seed=1)], target)
+
+
+@pytest.mark.parametrize("sizes", [(64, 48), (5, 7), (33, 17)])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_transpose_of_complex_numbers(sizes: tuple[int, int], dtype: type, target) -> None:
+    x, y = ((normal(*sizes, seed=seed) + 1j * normal(*sizes, seed=seed + 1)).astype(dtype) for seed in (1, 3))
+    check(lambda x, y: build.like("add", build.transpose(x, [1, 0]), y), lambda x, y: x.T + y, [x, y.T.copy()], target)
 
 
 @pytest.mark.parametrize("permutation", [(0, 2, 1, 3), (0, 2, 3, 1), (3, 2, 1, 0), (1, 0, 3, 2), (0, 1, 3, 2)])
