@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows, transposed
+from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows, transposed, transposed_in_memory
 from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, object_of
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
@@ -322,6 +322,18 @@ def test_transposes_of_complex_numbers(of: str, lanes: int, n: int, loads: bool,
     y = np.ascontiguousarray(x.transpose(1, 0, 2))
     source, wanted = (x, y) if loads else (y, x)
     np.testing.assert_array_equal(same(body, source.ravel(), np.zeros(x.size, x.dtype), tmp_path), wanted.ravel())
+
+
+@needs_compiler
+@pytest.mark.parametrize(("of", "lanes"), [(I8, 64), (I8, 32), (I16, 32)])
+def test_transposes_of_more_vectors_than_registers(of: ScalarType, lanes: int, tmp_path: Path) -> None:
+    def body(f: Function) -> None:
+        tile = transposed_in_memory(f, lambda row: f.load(VectorType(lanes, of), f.x, f.imul(row, lanes)), lanes, of)
+        f.copy_memory(f.y, tile, lanes * lanes * of.bits // 8)
+
+    square = np.random.default_rng(1).integers(-99, 99, (lanes, lanes)).astype(NUMPY[of.text])
+    result = same(body, square.ravel(), np.zeros(square.size, square.dtype), tmp_path)
+    np.testing.assert_array_equal(result.reshape(lanes, lanes), square.T)
 
 
 def test_comparisons_of_floats(tmp_path: Path) -> None:

@@ -15,7 +15,12 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two
-from stablehlo_py.backends.cpu.kernels.transposing import load_halves, transposed, transposed_halves
+from stablehlo_py.backends.cpu.kernels.transposing import (
+    load_halves,
+    transposed,
+    transposed_halves,
+    transposed_in_memory,
+)
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, VectorType
@@ -32,7 +37,7 @@ from stablehlo_py.codegen.index import (
     lane_index,
     linear_index,
 )
-from stablehlo_py.codegen.types import Element, Lanes
+from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.symint import IntLike, always_less, is_known, less, size_hint
 from stablehlo_py.mlir import ir
 
@@ -77,6 +82,11 @@ def fits(space: Space, lanes: int) -> IntLike:
     return (1 - less(rows, lanes)) * (1 - less(columns, lanes))
 
 
+def _is_in_memory(registers: int, bits: int, lanes: int) -> bool:
+    """Whether a tile has too many vectors for registers."""
+    return lanes > registers and lanes * bits > 128
+
+
 class TileElemental(Elemental):
     """Reads that are contiguous along the tile's rows come from transposed tiles.
 
@@ -97,6 +107,7 @@ class TileElemental(Elemental):
     ) -> None:
         super().__init__(f, fusion, target, lanes)
         self.row, self.inside, self.there, self.mask = row, inside, there or lanes, mask
+        self.registers = target.registers
 
     def row_index(self) -> Affine:
         """The row of the result in terms of the tile's."""
@@ -150,6 +161,13 @@ class TileElemental(Elemental):
         f, lanes = self.f, self.lanes
         type_ = VectorType(lanes, of.storage)
         pointer, rest = address(f, base, start, of.storage)
+        if not isinstance(self.inside, int) and _is_in_memory(self.registers, of.storage.bits, lanes):
+
+            def row(number: Index) -> Value:
+                number = number if self.there == lanes else f.imin(number, self.there - 1)
+                return f.load(type_, pointer, f.iadd(f.imul(number, stride), rest))
+
+            return transposed_in_memory(f, row, lanes, of.storage)
         if is_known(stride):
             rows = [f.load(type_, pointer, rest + stride * min(lane, self.there - 1)) for lane in range(lanes)]
         else:
@@ -192,7 +210,8 @@ def emit(
             place = delinearized(space.sizes, [*indices, column])
             e.write_outputs(fusion.outputs, place)
 
-        if len(work) <= UNROLLED_OPS:
+        in_memory = any(_is_in_memory(target.registers, element(each).storage.bits, lanes) for each in fusion.inputs)
+        if len(work) <= UNROLLED_OPS and not in_memory:
             for inside in range(lanes):
                 line(inside)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
+from stablehlo_py.codegen.builder import I64, Function, Index, ScalarType, Value, VectorType, vector
 from stablehlo_py.codegen.types import Element, Lanes, each
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known
 
@@ -38,7 +38,16 @@ def transposed(f: Function, rows: Sequence[Value], parts: int = 1) -> list[Value
         distance *= 2
     if block < units:
         current = [f.opaque(vector) for vector in current]
-    distance = 1
+    # The steps parted units by the bits of their numbers in another order than they set those of the vectors' numbers.
+    across = [2 * place % blocks + 2 * place // blocks for place in range(blocks)]
+    turned = [_turned(f, current[place * block : (place + 1) * block], parts) for place in across]
+    return [vector for some in turned for vector in some]
+
+
+def _turned(f: Function, rows: Sequence[Value], parts: int = 1) -> list[Value]:
+    """The transposes of the squares of which the vectors consist, each as wide as there are vectors."""
+    block, units = len(rows), rows[0].type.lanes // parts
+    current, distance = list(rows), 1
     while distance < block:
         low = [
             vector * units + start + unit
@@ -48,11 +57,30 @@ def transposed(f: Function, rows: Sequence[Value], parts: int = 1) -> list[Value
         ]
         current = _step(f, current, distance, low, block // 2, parts)
         distance *= 2
-    # The steps parted units by the bits of their numbers in another order than they set those of the vectors' numbers.
     bits = block.bit_length() - 1
-    within = [int(f"{place:0{bits}b}"[::-1], 2) for place in range(block)]
-    across = [2 * place % blocks + 2 * place // blocks for place in range(blocks)]
-    return [current[across[unit // block] * block + within[unit % block]] for unit in range(units)]
+    return [current[int(f"{place:0{bits}b}"[::-1], 2)] for place in range(block)]
+
+
+def transposed_in_memory(f: Function, row: Callable[[Index], Value], lanes: int, element: ScalarType) -> Value:
+    """The address of a transposed square of more vectors than there are registers: row(number) gives them. In two
+    loops: squares of 128 bits a side are transposed, then they change places."""
+    block = 128 // element.bits
+    between, result = (f.alloca(lanes * lanes, element) for _ in range(2))
+
+    def turn(number: Index) -> None:
+        first = f.imul(number, block)
+        for line, column in enumerate(_turned(f, [row(f.iadd(first, line)) for line in range(block)])):
+            f.store(column, between, f.imul(f.iadd(first, line), lanes))
+
+    def gather(line: Index) -> None:
+        places = [f.imul(f.iadd(line, number * block), lanes) for number in range(lanes // block)]
+        columns = transposed(f, [f.load(VectorType(lanes, element), between, place) for place in places], block)
+        for place, column in zip(places, columns, strict=True):
+            f.store(column, result, place)
+
+    f.loop(0, lanes // block, 1, turn)
+    f.loop(0, block, 1, gather)
+    return result
 
 
 def _step(
@@ -119,10 +147,11 @@ def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int,
 def _loaded(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, j: Index) -> list[Lanes]:
     """Elements j.. of as many rows, those of an element in a vector."""
     if not of.is_complex:
-        rows = [types.load(f, of, pointer, f.iadd(j, lane * n), lanes) for lane in range(lanes)]
-        return list(transposed(f, [row for row in rows if isinstance(row, Value)]))
+        whole = [types.load(f, of, pointer, f.iadd(j, lane * n), lanes) for lane in range(lanes)]
+        return list(transposed(f, [row for row in whole if isinstance(row, Value)]))
     rows = [load_halves(f, of, pointer, f.imul(f.iadd(j, lane * n), 2), lanes) for lane in range(lanes)]
-    return list(transposed_halves(f, rows))
+    columns: list[Lanes] = [*transposed_halves(f, rows)]
+    return columns
 
 
 def load_halves(f: Function, of: Element, pointer: Value, at: Index, lanes: int) -> list[Value]:

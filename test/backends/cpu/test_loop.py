@@ -26,6 +26,7 @@ ELEMENTS = {
     np.dtype(ml_dtypes.bfloat16): "bf16",
     np.dtype(np.complex64): "complex<f32>",
     np.dtype(np.complex128): "complex<f64>",
+    np.dtype(np.int16): "i16",
     np.dtype(np.bool_): "i1",
     np.dtype(np.int64): "i64",
     np.dtype(np.float16): "f16",
@@ -166,10 +167,11 @@ def test_transpose(sizes: tuple[int, int], target) -> None:
     check(fused, lambda x, y: np.abs(x.T * y) + y - x.T, [normal(*sizes), normal(*sizes[::-1], seed=1)], target)
 
 
-@pytest.mark.parametrize("sizes", [(64, 48), (5, 7), (33, 17)])
-@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
-def test_transpose_of_complex_numbers(sizes: tuple[int, int], dtype: type, target) -> None:
-    x, y = ((normal(*sizes, seed=seed) + 1j * normal(*sizes, seed=seed + 1)).astype(dtype) for seed in (1, 3))
+@pytest.mark.parametrize("sizes", [(64, 48), (5, 7), (133, 70)])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.int8, np.int16])
+def test_transpose_of_other_types(sizes: tuple[int, int], dtype: type, target) -> None:
+    parts = [9 * normal(*sizes, seed=seed) for seed in range(4)]
+    x, y = ((a + 1j * b if np.dtype(dtype).kind == "c" else a).astype(dtype) for a, b in (parts[:2], parts[2:]))
     check(lambda x, y: build.like("add", build.transpose(x, [1, 0]), y), lambda x, y: x.T + y, [x, y.T.copy()], target)
 
 
