@@ -7,7 +7,7 @@ them; `compile_module` compiles kernels on other threads as they come, and descr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -23,6 +23,7 @@ from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, known_object_of
 from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.program import CpuProgram, may_be_light
 from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
 from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
@@ -67,9 +68,14 @@ class Generated:
 
 
 def generate(
-    module: ir.Module, target: CpuTarget, options: Options, compiler: ObjectCompiler | None = None
+    module: ir.Module,
+    target: CpuTarget,
+    options: Options,
+    compiler: ObjectCompiler | None = None,
+    look: Callable[[Kernel], None] = lambda kernel: None,
 ) -> Generated:
-    """Generate everything that a call will run. A `compiler` gets the kernels as they come.
+    """Generate everything that a call will run. A `compiler` gets the kernels as they come; `look` does, too, and may
+    end it with an exception.
 
     Raises:
         UnsupportedError: naming every fusion without a kernel.
@@ -81,7 +87,7 @@ def generate(
     if sizes is None:
         require(int(arena_bytes(module)), "the arena of this model")
     layout = None
-    units, kernels = _kernels(module, target, sizes, compiler)
+    units, kernels = _kernels(module, target, sizes, compiler, look)
     program = CpuProgram(module, kernels, target, options.thread_count, sizes)
     entries = [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
     if sizes is not None:
@@ -138,11 +144,28 @@ def _objects(compiler: ObjectCompiler, code: Generated, data: bytes) -> list[byt
 # --- programs that call for little work: how fast they compile counts more than how fast they are ---------------------
 
 
+class _NotLight(Exception):
+    """Kernels take too long, or are too large."""
+
+
 def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Generated | None:
-    """The code of a light program, in LLVM IR; None: it is not light, or does not fit into one shard."""
+    """The code of a light program, in LLVM IR; None: it is not light, or does not fit into one shard. The first kernels
+    may say that, and the others are not written then."""
     if not may_be_light(module):
         return None
-    code = generate(module, _in_llvm_ir(target), options)
+    nanoseconds, characters = 0.0, 0
+
+    def look(kernel: Kernel) -> None:
+        nonlocal nanoseconds, characters
+        nanoseconds += sum(phase.nanoseconds for phase in kernel.phases)
+        characters += sum(map(len, kernel.functions.values()))
+        if nanoseconds >= COSTS.parallel_ns or characters >= SHARD_CHARACTERS:
+            raise _NotLight
+
+    try:
+        code = generate(module, _in_llvm_ir(target), options, look=look)
+    except _NotLight:
+        return None
     size = sum(len(unit.text) for unit in code.units)
     return code if code.program.is_light and size < SHARD_CHARACTERS else None
 
@@ -174,6 +197,7 @@ def _kernels(
     target: CpuTarget,
     sizes: SizeTable | None = None,
     compiler: ObjectCompiler | None = None,
+    look: Callable[[Kernel], None] = lambda kernel: None,
 ) -> tuple[list[Unit], dict[str, Kernel]]:
     kernels: dict[str, Kernel] = {}
     units: list[Unit] = []
@@ -188,6 +212,7 @@ def _kernels(
     known: dict[str, str] = {}
     target = replace(target, shares_functions=True)
     for name, kernel in kernels_of(module, lambda function: emit_kernel(function, target, sizes), "CPU"):
+        look(kernel)
         # A kernel's functions travel together: phases may call helpers of the same kernel.
         text = "\n".join((*kernel.functions.values(), *kernel.tables.values()))
         owner = _owner(name, text, known)

@@ -177,7 +177,7 @@ class CpuProgram(NativeProgram):
         if any(chunks):
             self._fill_context(f, values)
         for phase, chunk in zip(phases, chunks, strict=True):
-            self._ns += phase.iterations * phase.cost if isinstance(phase.iterations, int) else math.inf
+            self._ns += phase.nanoseconds
             iterations = f.index(phase.iterations)
 
             def alone(phase: Phase = phase, iterations: Value = iterations) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -26,6 +27,11 @@ class Phase:
     iterations: IntLike = 1
     grain: IntLike = 1
     cost: float = 0.0
+
+    @property
+    def nanoseconds(self) -> float:
+        """Of the whole phase; infinite where the number of iterations is not known."""
+        return self.iterations * self.cost if isinstance(self.iterations, int) else math.inf
 
 
 class SharedFunction(Protocol):

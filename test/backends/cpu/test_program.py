@@ -12,6 +12,9 @@ import pytest
 from jax import lax
 
 import stablehlo_py as shlo
+from stablehlo_py.backends.cpu import compile as compile_
+from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.mlir import ir
 
 RNG = np.random.default_rng(5)
 LEVELS = pytest.mark.parametrize("opt_level", [0, 1])
@@ -394,3 +397,17 @@ def test_the_entry_is_optimized_where_it_has_loops() -> None:
     loop = compiled(lambda x: lax.while_loop(lambda x: x[0, 0] < 5, lambda x: jnp.sort(x @ x) + 1, x), x)
     assert "optimize_none" in str(straight.stages["kernels"])
     assert "optimize_none" not in str(loop.stages["kernels"])
+
+
+def test_kernels_are_not_written_twice_once_one_is_not_light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code for light programs is written in LLVM IR, and that of others then again in the llvm dialect."""
+    names: list[str] = []
+    emit = compile_.emit_kernel
+
+    def counted(function: ir.OpView, *others: object) -> Kernel:
+        names.append(function.attributes["sym_name"].value)
+        return emit(function, *others)
+
+    monkeypatch.setattr(compile_, "emit_kernel", counted)
+    compiled(lambda x: (jnp.sort(x, 0) @ x).sum(0), normal(60, 60))
+    assert len(names) == len(set(names)) + 1 > 2
