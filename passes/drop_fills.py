@@ -4,7 +4,8 @@
         ==>  %z = call @fusion_7() {hlo.unread}  ...
 
 A program has no code for a call with that attribute: its result has its place in memory, and whatever is there. Each
-carry gets a call of its own, for one that several carries start with would be copied for each.
+carry gets a call of its own, for one that several carries start with would be copied for each. In a loop that is a
+fusion, the broadcast that its carry starts with gets the attribute; kernels that make one in memory need not.
 
 Relies on `mark-stacks`, and on `fusion`. Comes before `schedule`.
 """
@@ -17,13 +18,14 @@ from typing import ClassVar
 from stablehlo_py.dialect.attributes import OVERWRITTEN, UNREAD
 from stablehlo_py.dialect.types import i64s, operations
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import has_one_use
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import defining
 
 
 @dataclass(frozen=True)
 class DropFills(Pass):
-    """Marks calls of fusions that compute what nobody reads."""
+    """Marks calls of fusions, and broadcasts in fusions, that compute what nobody reads."""
 
     name: ClassVar[str] = "drop-fills"
 
@@ -41,7 +43,12 @@ class DropFills(Pass):
 
 
 def _drop(loop: ir.Operation, number: int) -> bool:
-    """Let a carry start with a call that is not made, where a call without operands gives it only that."""
+    """Let a carry start with a call that is not made, where a call without operands gives it only that, or with a
+    broadcast that is not computed."""
+    splat = defining(loop.operands[number], "hlo.broadcast")
+    if splat is not None and has_one_use(splat.results[0]):
+        splat.attributes[UNREAD] = ir.UnitAttr.get()
+        return True
     fill = defining(loop.operands[number], "func.call")
     if fill is None or len(fill.operands) or len(fill.results) != 1:
         return False

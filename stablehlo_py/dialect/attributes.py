@@ -52,7 +52,8 @@ RESULT_INFO, GLOBAL_CONSTANT = "jax.result_info", "jax.global_constant"
 
 # Where each result lies: memory space, number, offset, bytes. `buffer-assignment` writes it, backends read it.
 SLICES = "hlo.slices"
-# The carries of a loop that it overwrites whole, by number; a call whose results nobody reads, which is not made.
+# The carries of a loop that it overwrites whole, by number; a call whose results nobody reads, which is not made, and a
+# broadcast in a fusion that need not be.
 # `mark-stacks` writes the one, `drop-fills` reads it and writes the other, backends read that.
 OVERWRITTEN, UNREAD = "hlo.overwritten", "hlo.unread"
 # A window that holds SymInts, in place of the op's own attributes. `infer-symbolic-shapes`

@@ -47,6 +47,7 @@ PAIRED_NS = 20.0  # of arithmetic on a vector, from which on two are computed at
 PAIRED_REGISTERS = 32
 CHAINED = 0.5  # of it, in one chain of operations at least
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed
+MOST_STRAIGHT = 8  # where their operands stay in registers
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
 NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
 
@@ -81,10 +82,25 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return _Loop(fusion, target, walked, lanes, columns=columns).emit(cost * columns)
     sizes = tuple(map(int, space.sizes if windows else merge_short(space.sizes, widest)))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
-    straight = windows and not fusion.aliased and sizes[-1] <= STRAIGHT * lanes
+    straight = windows and sizes[-1] <= STRAIGHT * lanes
+    straight = not fusion.aliased and (straight or _keeps_operands(target, space, sizes, lanes))
     if not straight and _is_paired(fusion, target, values, sizes[-1], lanes):
         lanes, cost = 2 * lanes, 2 * cost
     return _Loop(fusion, target, sizes, lanes, straight=straight).emit(cost)
+
+
+def _keeps_operands(target: CpuTarget, space: Space, sizes: tuple[int, ...], lanes: int) -> bool:
+    """Whether what is the same for all rows (a bias, a scale) stays in registers, if each vector of a row has code of
+    its own: half of them are for that."""
+    if sizes != space.sizes or len(sizes) == 1 or lanes < target.lanes(32) or sizes[-1] % lanes:
+        return False
+    rows, vectors = range(len(sizes) - 1), sizes[-1] // lanes
+    same = [
+        at
+        for _, at in space.loads
+        if space.coefficient(at, len(rows)) and not any(space.coefficient(at, loop) for loop in rows)
+    ]
+    return bool(same) and vectors <= MOST_STRAIGHT and vectors * len(same) <= target.registers // 2
 
 
 def _is_paired(fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value], inner: int, lanes: int) -> bool:

@@ -28,6 +28,7 @@ from stablehlo_py.codegen.arith import ARITH, apply, combine, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.types import Element, Known, Lanes, element
+from stablehlo_py.dialect.attributes import UNREAD
 from stablehlo_py.dialect.carries import kept_in_place
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import terminator
@@ -205,7 +206,11 @@ class _Emitter:
         result = op.results[0]
         of, pointer = element(result), self._home(result)
         scalar = self.scalar(op.operands[0])
-        self.f.loop(0, num_elements(result), 1, lambda i: types.store(self.f, of, scalar, pointer, i))
+        if UNREAD not in op.operation.attributes:
+            count, part = num_elements(result), registers.splat(self.f, (registers.WIDTH,), of, scalar)
+            whole = count - count % registers.WIDTH
+            self.f.loop(0, whole, registers.WIDTH, lambda i: registers.store(self.f, part, pointer, i))
+            self.f.loop(whole, count, 1, lambda i: types.store(self.f, of, scalar, pointer, i))
         self.held[result] = Memory(shape(result), of, pointer)
 
     def _reshape(self, op: ir.OpView) -> None:

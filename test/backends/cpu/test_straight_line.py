@@ -433,6 +433,23 @@ def test_two_carries_that_start_from_one_fill() -> None:
         np.testing.assert_array_equal(result, np.concatenate([np.repeat(value, 5), np.full(395, 9)]))
 
 
+@pytest.mark.parametrize(("count", "mark", "loops"), [(403, "", 2), (5, "", 0), (403, ", hlo.unread", 0)])
+def test_only_what_is_read_is_filled(count: int, mark: str, loops: int) -> None:
+    body = f"""%a2 = "hlo.dynamic_update_slice"(%a, %p, %i) : (tensor<{count}xf32>, tensor<1xf32>, tensor<i32>)
+          -> tensor<{count}xf32>
+        YIELD %a2"""
+    content = f"""%f = "hlo.constant"() {{value = dense<9.0> : tensor<f32>}} : () -> tensor<f32>
+      %start = "hlo.broadcast"(%f) {{dimensions = array<i64>{mark}}} : (tensor<f32>) -> tensor<{count}xf32>
+      {counted(f"a|tensor<{count}xf32>|%start", body, f"return %w#1 : tensor<{count}xf32>", 5)}"""
+    signature = f"(%p: tensor<1xf32>) -> tensor<{count}xf32>"
+    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "straight_line"}} {{{content}\n}}'
+    compiled, p = compile_kernel(text, host_target()), random(1)
+    (result,), (code,) = compiled.run([p]), compiled.kernel.functions.values()
+    np.testing.assert_array_equal(result[:5], np.repeat(p, 5))
+    assert mark or (result[5:] == 9).all()
+    assert code.count("llvm.cond_br") == 3 + loops  # the loop's own, and whether the call is to end
+
+
 def test_a_value_that_is_read_after_it_was_updated_in_place_is_refused() -> None:
     body = """%u = "hlo.dynamic_update_slice"(%stack, %row, %i) : (tensor<400xf32>, tensor<1xf32>, tensor<i32>)
           -> tensor<400xf32>
