@@ -424,8 +424,9 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     b_bytes = depth * n * bytes_
     slowest = int(contraction.k[0].size)
     chunk = slowest if arithmetic.complex else choose_chunk(contraction, rows.tiles)
-    near = (target.l2 // 2) // max(1, depth * chunk // slowest * bytes_ * parts)  # rows of A that stay in the L2 cache
-    block = rows.tiles if m <= near else max(1, near // height)
+    row_bytes = max(1, depth * chunk // slowest * bytes_ * parts)  # of A, for each chunk of the contracted axes
+    is_near = m * row_bytes <= target.l2 * 3 // 4  # beside a panel of B
+    block = rows.tiles if is_near else max(1, target.l2 // 2 // (row_bytes * height))
     block = -(-rows.tiles // -(-rows.tiles // block))
     # Per multiply-add, streaming B costs 1 / rows of a block, streaming A costs 1 / width of a panel.
     panels_outside = b_bytes > target.l2 // 2 and block * height * parts < width

@@ -363,7 +363,7 @@ def test_plans_pack_what_conflicts_in_the_cache() -> None:
 
 def test_rows_that_stay_in_the_l2_cache_are_one_block() -> None:
     """Also where the last tile has fewer rows than the others: each panel of B has one user, and B is packed by it."""
-    depth = BEST.l2 // 2 // 4 // 256
+    depth = BEST.l2 * 3 // 4 // 4 // 256
     arrays = [np.zeros((256, depth), np.float32), np.zeros((depth, 1024), np.float32)]
     kernel = compile_kernel(fusion_text("dot", arrays, lambda x, y: dot(x, y, ([1], [0]))), BEST).kernel
     assert kernel.shared_bytes == 0
