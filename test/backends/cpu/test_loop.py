@@ -591,15 +591,3 @@ def test_long_chains_are_computed_for_two_vectors_at_a_time(chained: int, count:
     results = [run_kernel(text, [x], target)[0] for target in (AVX2, AVX512)]
     assert results[0].tobytes() == results[1].tobytes()
     assert ("vector<32xf32>" in "".join(compile_kernel(text, AVX512).kernel.functions.values())) == pairs
-
-
-@pytest.mark.skipif(AVX512 not in TARGETS, reason="needs AVX-512")
-@pytest.mark.parametrize(("columns", "loops"), [(64, 1), (128, 1), (72, 2), (256, 2)])
-def test_what_rows_have_in_common_stays_in_registers(columns: int, loops: int) -> None:
-    def body(x: ir.Value, a: ir.Value) -> ir.Value:
-        return build.like("add", x, build.broadcast(a, [40, columns], [1]))
-
-    x, a = normal(40, columns), normal(columns, seed=1)
-    compiled = compile_kernel(build_fusion("loop", [type_of(x), type_of(a)], body), AVX512)
-    np.testing.assert_array_equal(compiled.run([x, a])[0], x + a)
-    assert "".join(compiled.kernel.functions.values()).count("llvm.cond_br") == loops
