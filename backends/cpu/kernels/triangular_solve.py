@@ -26,7 +26,7 @@ from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic, subtract_product
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.alignment import aligned
-from stablehlo_py.dialect.symint import IntLike, less, maximum, select, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, less, maximum, select, size_hint
 from stablehlo_py.dialect.types import flag, shape, text
 
 MOST_VECTORS = 4  # vectors of sides that share the loads of coefficients
@@ -148,10 +148,14 @@ class _Group:
         self.rows = max(1, min(MOST_ROWS, (registers - OTHER_REGISTERS) // sums)) if vectors > 1 else 1
 
     def solve(self, number: Value, groups: IntLike, known: Value, out: Value) -> None:
-        """Group number: system * groups + group."""
+        """Group number: system * groups + group. Of one system with whole groups of sides from the right, the code does
+        not say how many: such kernels are one."""
         f, s, of = self.f, self.systems, self.systems.of
-        system, width = f.idiv(number, groups), self.lanes * self.vectors
-        side = f.imin(f.imul(f.irem(number, groups), width), s.sides - width)
+        width = self.lanes * self.vectors
+        system, group = (0, number) if s.batch == 1 else (f.idiv(number, groups), f.irem(number, groups))
+        side = f.imul(group, width)
+        if not is_known(s.sides) or s.sides % width:
+            side = f.imin(side, s.sides - width)
         a, b = f.imul(system, s.n * s.n), f.imul(system, s.n * s.sides)
         if s.left:
 

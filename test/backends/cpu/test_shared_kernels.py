@@ -25,3 +25,25 @@ def test_functions_that_differ_in_their_names_only_are_one() -> None:
     arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in SHAPES]
     for array, result in zip(arrays, executable(*arrays), strict=True):
         np.testing.assert_allclose(np.asarray(result), np.tanh(array), rtol=1e-5)
+
+
+def test_solves_of_whole_groups_of_rows_are_one() -> None:
+    """Blocks of a factorization: x a^-T for more and more rows."""
+    sizes = (64, 128, 256)
+    arguments = ", ".join(f"%x{i}: tensor<{rows}x32xf32>" for i, rows in enumerate(sizes))
+    results = ", ".join(f"tensor<{rows}x32xf32>" for rows in sizes)
+    lines = [
+        f'%y{i} = "stablehlo.triangular_solve"(%a, %x{i}) {{left_side = false, lower = true, unit_diagonal = false, '
+        f"transpose_a = #stablehlo<transpose TRANSPOSE>}} : (tensor<32x32xf32>, tensor<{rows}x32xf32>) "
+        f"-> tensor<{rows}x32xf32>"
+        for i, rows in enumerate(sizes)
+    ]
+    values = ", ".join(f"%y{i}" for i in range(len(sizes)))
+    program = f"func.func @main(%a: tensor<32x32xf32>, {arguments}) -> ({results}) {{\n" + "\n".join(lines)
+    executable = shlo.compile(f"{program}\nreturn {values} : {results}\n}}", options=shlo.Options(opt_level=1))
+    kernels = executable.stages["kernels"]
+    assert sum(line.startswith("llvm.func @fusion") and line.endswith("{") for line in kernels.splitlines()) == 1
+    a = (np.tril(RNG.standard_normal((32, 32))) * 0.1 + np.eye(32)).astype(np.float32)
+    arrays = [RNG.standard_normal((rows, 32)).astype(np.float32) for rows in sizes]
+    for array, result in zip(arrays, executable(a, *arrays), strict=True):
+        np.testing.assert_allclose(np.asarray(result) @ a.T, array, rtol=1e-3, atol=1e-4)
