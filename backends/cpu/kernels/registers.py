@@ -152,17 +152,29 @@ def reduce_all(f: Function, held: Registers, start: Lanes, rule: Callable[[Lanes
     if held.width == 1:
         return tree([start, *held.chunks], rule)
     chunks = list(held.chunks)
-    rest = held.elements % WIDTH
     scalars: list[Lanes] = [start]
-    if rest:  # the padded chunk's elements are taken one by one
-        last = chunks.pop()
-        scalars += [types.each(lambda part, lane=lane: f.extract(part, lane), last) for lane in range(rest)]
+    first, rest = 0, held.elements % WIDTH
+    last = chunks.pop() if rest else None
+    while last is not None and first < rest:  # what the padded chunk holds, in pieces of 8, 4, 2 and 1 lanes
+        size = 1 << (rest - first).bit_length() - 1
+        scalars.append(_folded(f, last, first, size, rule))
+        first += size
     if chunks:
-        folded = tree(chunks, rule)
-        half = WIDTH // 2
-        while half >= 1:  # fold the upper half of the lanes onto the lower one
-            lanes = [(lane + half) % WIDTH for lane in range(WIDTH)]
-            folded = rule(folded, _shuffled(f, folded, folded, lanes))
-            half //= 2
-        scalars.append(types.each(lambda part: f.extract(part, 0), folded))
+        scalars.append(_folded(f, tree(chunks, rule), 0, WIDTH, rule))
     return tree(scalars, rule)
+
+
+def _folded(f: Function, chunk: Lanes, first: int, size: int, rule: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+    """`size` lanes, a power of two, from `first` on as one scalar: halves are combined, each in a vector of its own."""
+    while size > 1:
+        size //= 2
+        low, high = _lanes(f, chunk, first, size), _lanes(f, chunk, first + size, size)
+        chunk, first = rule(low, high), 0
+    return chunk if types.lane_count(chunk) == 1 else _lanes(f, chunk, first, 1)
+
+
+def _lanes(f: Function, chunk: Lanes, first: int, count: int) -> Lanes:
+    """Neighbouring lanes of a vector."""
+    if count == 1:
+        return types.each(lambda part: f.extract(part, first), chunk)
+    return types.each(lambda part: f.shuffle(part, part, list(range(first, first + count))), chunk)

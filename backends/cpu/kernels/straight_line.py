@@ -39,6 +39,7 @@ from stablehlo_py.dialect.symint import IntLike, IntT, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, symints, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
+from stablehlo_py.passmanager.rewrite import defining
 
 # Values of more elements live in memory.
 MAX_REGISTERS = 256
@@ -202,7 +203,7 @@ class _Emitter:
         self._collect(op, [elements[number] for number in moved.reshape(-1)])
 
     def _fill(self, op: ir.OpView) -> None:
-        """A big splat: materialized in the output memory that a loop will update."""
+        """A big splat: materialized in the output memory that a loop will update, where anybody reads it."""
         result = op.results[0]
         of, pointer = element(result), self._home(result)
         scalar = self.scalar(op.operands[0])
@@ -246,8 +247,8 @@ class _Emitter:
         base: Index = 0
         for value, size, width, stride in zip(values, sizes, window, row_major_strides(sizes), strict=True):
             if size != width:
-                scalar = self.scalar(value)
-                wide = as_index(self.f, element(value), scalar)
+                known = _constant_index(value)
+                wide = as_index(self.f, element(value), self.scalar(value)) if known is None else known
                 base = self.f.iadd(base, self.f.imul(self.f.imax(0, self.f.imin(wide, size - width)), stride))
         return base
 
@@ -275,9 +276,15 @@ class _Emitter:
     def _dynamic_update_slice(self, op: ir.OpView) -> None:
         held, update, result = self.holding(op.operands[0]), self.registers(op.operands[1]), op.results[0]
         base = self._base(list(op.operands)[2:], held.shape, update.shape)
-        target = self._own(held, op) if isinstance(held, Memory) else self._on_stack(held)
         strides = row_major_strides(held.shape)
         offsets = [_dot(place, strides) for place in _places(update.shape)]
+        if isinstance(held, Registers) and isinstance(base, int):
+            picks = _picks(held, _numbered(held))
+            for number, offset in enumerate(offsets):
+                picks[base + offset] = (update, number)
+            self._collect(op, picks)
+            return
+        target = self._own(held, op) if isinstance(held, Memory) else self._on_stack(held)
         if offsets == list(range(len(offsets))):
             registers.store(self.f, update, target.pointer, base)
         else:
@@ -446,9 +453,28 @@ class _Emitter:
         return Memory(held.shape, held.element, pointer)
 
 
+def _constant_index(value: ir.Value) -> int | None:
+    op = defining(value, "hlo.constant")
+    return None if op is None else int(constant_value(op))
+
+
 def _is_index(use: ir.OpOperand) -> bool:
     """Does an op read a value at a place that is known at run time?"""
     return use.owner.operation.name == "hlo.dynamic_slice" and use.operand_number == 0
+
+
+def _at_run_time(value: ir.Value) -> bool:
+    """Does an op read or write part of a value, or of what updates make of it, at a place that is known at run time?"""
+    for use in value.uses:
+        op = use.owner.operation
+        if _is_index(use):
+            return True
+        updates = op.name == "hlo.dynamic_update_slice" and use.operand_number == 0
+        if updates and any(_constant_index(index) is None for index in list(op.operands)[2:]):
+            return True
+        if updates and _at_run_time(op.results[0]):
+            return True
+    return False
 
 
 def _is_indexed(loop: ir.OpView, number: int) -> bool:
@@ -459,6 +485,7 @@ def _is_indexed(loop: ir.OpView, number: int) -> bool:
         num_elements(after) > registers.SCALARS
         and terminator(blocks[1]).operands[number] != after
         and all(kept_in_place(block, value, number) for block, value in zip(blocks, (before, after), strict=True))
+        and any(map(_at_run_time, (before, after)))
     )
 
 

@@ -415,6 +415,45 @@ def test_values_that_a_loop_indexes_are_stored_before_it() -> None:
     assert body.count("llvm.store") == 1
 
 
+HALVES = """%low = "hlo.slice"(%seen) {limit = array<i64: 20>, start = array<i64: 0>, strides = array<i64: 1>} : (tensor<40xf32>) -> tensor<20xf32>
+        %more = "hlo.add"(%low, %x) : (tensor<20xf32>, tensor<20xf32>) -> tensor<20xf32>
+        %seen2 = "hlo.dynamic_update_slice"(%seen, %more, %at) : (tensor<40xf32>, tensor<20xf32>, tensor<i32>) -> tensor<40xf32>
+        YIELD %seen2"""  # noqa: E501
+
+
+@pytest.mark.parametrize("at", [3, 17, 20, 25])
+def test_what_is_written_at_a_known_place_stays_in_registers(at: int) -> None:
+    content = f"""%at = "hlo.constant"() {{value = dense<{at}> : tensor<i32>}} : () -> tensor<i32>
+      {counted("seen|tensor<40xf32>|%start", HALVES, "return %w#1 : tensor<40xf32>", 3)}"""
+    x, start = random(20), random(40)
+    signature = "(%x: tensor<20xf32>, %start: tensor<40xf32>) -> tensor<40xf32>"
+    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "straight_line"}} {{{content}\n}}'
+    compiled = compile_kernel(text, host_target())
+    (result,) = compiled.run([x, start])
+    expected = start.copy()
+    for _ in range(3):
+        expected[min(at, 20) :][:20] = expected[:20] + x
+    np.testing.assert_array_equal(result, expected)
+    assert not any("llvm.alloca" in code for code in compiled.kernel.functions.values())
+
+
+def test_a_fill_that_nobody_reads_is_not_written() -> None:
+    fill = """
+      %f = "hlo.constant"() {value = dense<9.0> : tensor<f32>} : () -> tensor<f32>
+      %start = "hlo.broadcast"(%f) {dimensions = array<i64>, hlo.unread} : (tensor<f32>) -> tensor<400xf32>"""
+    body = """%a2 = "hlo.dynamic_update_slice"(%a, %p, %i) : (tensor<400xf32>, tensor<1xf32>, tensor<i32>)
+          -> tensor<400xf32>
+        YIELD %a2"""
+    content = fill + counted("a|tensor<400xf32>|%start", body, "return %w#1 : tensor<400xf32>", 400)
+    signature = "(%p: tensor<1xf32>) -> tensor<400xf32>"
+    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "straight_line"}} {{{content}\n}}'
+    compiled = compile_kernel(text, host_target())
+    p = random(1)
+    (result,) = compiled.run([p])
+    np.testing.assert_array_equal(result, np.repeat(p, 400))
+    assert "9.0" not in str(compiled.kernel.functions)
+
+
 def test_two_carries_that_start_from_one_fill() -> None:
     body = """%a2 = "hlo.dynamic_update_slice"(%a, %p, %i) : (tensor<400xf32>, tensor<1xf32>, tensor<i32>)
           -> tensor<400xf32>
