@@ -40,6 +40,9 @@ def _convert_real(f: Function, source: Element, target: Element, a: Value) -> Va
                 return narrow_floats.to_odd(f, a)
             return f.cast("fpext" if to.bits > a.type.bits else "fptrunc", a, to)
         return _to_integer(f, a, to, target.unsigned)
+    if target.is_float and source.kind == "bool":  # one instruction, where LLVM makes a mask integers, then floats
+        type_ = vector(a.type.lanes, to)
+        return f.select(a, f.const(1.0, type_), f.const(0.0, type_))
     if target.is_float:
         to_float = "uitofp" if source.unsigned else "sitofp"
         if source.bits > 24 and target.round and FORMATS[target.name].largest > 2.0**24:
