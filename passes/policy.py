@@ -41,6 +41,7 @@ class Costs:
         index_flops: flops of an index that may be computed for every element that is gathered by it.
         small_elements: elements up to which `duplicate_flops` may be computed for each, instead of once for all that
             read one number, by a kernel of their own.
+        repeated_flops: flops of what neighbours are read of (a stencil's), computed at each of up to `REPEATED` places.
         gather_saves: a value is computed where it is gathered if at most one of its elements in so many is.
         early_bytes: elements of a value of so many bytes, few of them, are gathered by a kernel of their own where
             other work would keep it alive for them until another reader is done; 0: never.
@@ -56,6 +57,7 @@ class Costs:
     constant_subtree_flops: int = 0
     index_flops: int = 0
     small_elements: int = 0
+    repeated_flops: int = 0
     gather_saves: int = 1
     early_bytes: int = 0
     parallel_rows: int = 1
@@ -169,9 +171,12 @@ class FusionPolicy:
         names: what the backend calls a kind, where it is not the name here.
         apart: by kind, ops that its fusions neither take in nor look behind.
         transposing: kinds that take in transposes which move the minor dimension.
+        strided: whether neighbours are read together along strides, but computed one by one at other places.
         body_ops, outputs: of one fusion; they bound code size and compile time.
         scattered: flops up to which a scatter of single elements computes each of its updates itself, gathered elements
             among them (0: none).
+        general: flops up to which a reduction with a combiner of its own computes each element of an operand itself (0:
+            none).
         concatenated: operands up to which producers are fused into a concatenate.
         small_siblings: elements of a reduction's operand up to which it is fused with others over that shape that have
             any input in common.
@@ -193,9 +198,11 @@ class FusionPolicy:
     names: Mapping[str, str] = field(default_factory=dict)
     apart: Mapping[str, frozenset[str]] = field(default_factory=dict)
     transposing: frozenset[str] = frozenset(("loop",))
+    strided: bool = False
     body_ops: int = 64
     outputs: int = 4
     scattered: int = 0
+    general: int = 0
     concatenated: int = 4
     small_siblings: int = 0
     operand_views: frozenset[str] = frozenset()

@@ -47,9 +47,11 @@ FUSION = FusionPolicy(
     # A tile of a product is a block of several rows: what moves elements would be read across them.
     apart={"dot": frozenset(("concatenate", "gather"))},
     transposing=frozenset(("loop",)),  # the other kinds run vectors along rows
+    strided=True,
     body_ops=256,
     outputs=8,
     scattered=4,
+    general=8,
     concatenated=16,
     operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
     rounded_operands=frozenset(("bf16",)),

@@ -92,6 +92,7 @@ COSTS = CpuCosts(
     expensive_flops=6,
     duplicate_flops=4,  # a load and a store take as long
     constant_subtree_flops=4,
+    repeated_flops=1,
     gather_saves=4,
     early_bytes=1 << 20,
     parallel_rows=8,

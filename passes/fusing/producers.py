@@ -30,10 +30,14 @@ from stablehlo_py.passes.fusing.epilogue_split import is_derived
 from stablehlo_py.passes.fusing.epilogues import is_view_chain
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE, UPDATE, Graph, Node
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
+from stablehlo_py.passes.fusing.skewed import is_skewed
 
 #: Kinds that compute what they read, where that pays.
-_FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update", "attention", "scores", "scatter")
+_FUSING = frozenset(
+    """loop row column dot convolution in_place_update attention scores scatter reduce_general""".split()
+)
 _FEW = 64  # one element in so many is gathered, at most, to let go of the others early
+REPEATED = 5  # places at which one is computed that a stencil's neighbours are read of
 
 
 @dataclass(slots=True)
@@ -68,6 +72,7 @@ class ProducerFusion:
         self.constant_flops: list[int] = [-1] * size  # flops of a subtree that reads no memory, -1 if it does
         self.duplicate_flops: list[int] = [0] * size  # flops that are duplicated together with the node
         self.index_flops: dict[int, int] = {}  # of what indices of gathers are computed by, down from a node
+        self.repeated_flops: dict[int, int] = {}  # the same of what is computed at several places
         self.small_flops: dict[int, int] = {}  # the same of what is computed for every element of a few
         self.early: set[int] = set()  # gathers that no other fusion computes (`_keeps_alive`)
         # Update -> node -> how it is computed from what is overwritten.
@@ -264,7 +269,8 @@ class ProducerFusion:
         if not self.policy.holds(cluster.kind, user.name):
             return None
         if user.role == ALONE:
-            return (node.elements, Identity(node.elements)) if self._scatters(user, node) else None
+            computes = self._scatters(user, node) or self._reduces(user, node)
+            return (node.elements, Identity(node.elements)) if computes else None
         if user.role == UPDATE:
             target, _, *indices = user.operands
             if node.results[0] == target or node.results[0] in indices:
@@ -313,6 +319,11 @@ class ProducerFusion:
         if node.name == "gather" and self._keeps_alive(cluster, node):
             self.early.add(node.index)
             return None
+        if cluster.kind == "reduce_general" and not self._is_cheap_operand(cluster, node):
+            return None
+        most = 2 * size_hint(plan.trip_count) >= size_hint(node.elements)
+        if self.policy.strided and most and is_skewed(self.clusters, cluster, node):
+            return None
         split, is_index = self.row_of[node.index], self._is_index(cluster, node)
         is_free = node.free or is_index or self._is_constant_subtree(node)
         if size_hint(plan.trip_count) <= size_hint(node.elements) or is_free:
@@ -320,6 +331,8 @@ class ProducerFusion:
         if split and cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
             return ProducerPlan(split.rows, plan.index_map, "row", split)
         if (node.name == "convert" and not split) or self._is_small(cluster, node, plan):
+            return plan
+        if self._is_repeatable(cluster, node, plan):
             return plan
         return None
 
@@ -373,6 +386,19 @@ class ProducerFusion:
         flops = sum(each.flops for each in (*members, node))
         return plain and flops <= self.policy.scattered and not any(each in overwritten for each in node.operands)
 
+    def _reduces(self, reduction: Node, node: Node) -> bool:
+        """May a reduction with a combiner of its own compute a node as an operand? Threads share what it keeps,
+        which may be a single element, where they share all elements of a loop."""
+        few = size_hint(node.elements) <= self.costs.serial_elements
+        (result,) = node.results
+        return reduction.name == "reduce_general" and few and result in reduction.operands[: len(reduction.results)]
+
+    def _is_cheap_operand(self, cluster: Cluster, node: Node) -> bool:
+        """Would such a reduction still compute its operands by few operations, element by element?"""
+        members = [self.graph.nodes[member] for member in cluster.members if member != cluster.hero]
+        plain = (node.in_order and not node.expensive) or node.free or node.name == "broadcast"
+        return plain and sum(each.flops for each in (*members, node)) <= self.policy.general
+
     def _is_small(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> bool:
         """Is the node, read at one place, cheap enough to be computed for every element of a few, rather than by a
         kernel of its own?"""
@@ -385,6 +411,47 @@ class ProducerFusion:
             return False
         self.small_flops[node.index] = flops
         return True
+
+    def _is_repeatable(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> bool:
+        """Is the node, read at several places, few operations on one tensor, which would be read there anyway?"""
+        users = [user for user in self.clusters.users[node.index] if user in cluster.members]
+        flops = node.flops + max((self.repeated_flops.get(user, 0) for user in users), default=0)
+        if cluster.kind not in ("loop", "row", "column") or node.role != LOOP or node.expensive:
+            return False
+        if any(self.graph.nodes[user].name in ("broadcast", "gather") for user in users):
+            return False  # the same elements again
+        if not all(self._is_read_anyway(producer) for producer in node.producers):
+            return False
+        tensors = {
+            operand
+            for operand, producer in zip(node.operands, node.producers, strict=True)
+            if producer < 0 or not self._costs_nothing(self.graph.nodes[producer])
+        }
+        if not node.in_order or len(tensors) > 1:
+            return False
+        if size_hint(plan.trip_count) > REPEATED * size_hint(node.elements) or flops > self.costs.repeated_flops:
+            return False
+        self.repeated_flops[node.index] = flops
+        return True
+
+    def _is_read_anyway(self, producer: int) -> bool:
+        """Is what this node makes in memory, or a window of that, or computed from no memory?"""
+        if producer < 0:
+            return True
+        node = self.graph.nodes[producer]
+        if self._is_window(node):
+            return self._is_read_anyway(node.producers[0])
+        return node.role not in (LOOP, REDUCE) or self._costs_nothing(node)
+
+    def _costs_nothing(self, node: Node) -> bool:
+        """Does what this node makes read no memory, or one number?"""
+        one = node.name == "broadcast" and self.graph.elements(node.operands[0]) == 1
+        return one or node.role == CONSTANT or self._is_constant_subtree(node)
+
+    @staticmethod
+    def _is_window(node: Node) -> bool:
+        """Is this a part of a tensor in which neighbours stay neighbours?"""
+        return node.name == "slice" and all(always_at_most(stride, 1) for stride in node.attributes["strides"])
 
     def _reads(self, hero: int, node: Node) -> int:
         """How loops compute a node from the tensor that an update overwrites (passes/buffers/inplace.py)."""

@@ -10,21 +10,26 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import fold, offset, unravel
+from stablehlo_py.backends.common.loops import fold, unravel
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.common import full_lanes, scalar_operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.index import ZERO, Affine, add, affine, lane_index
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.commuting import Commutes, commutes
-from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.symint import IntLike, always_at_most, size_hint
+from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known, size_hint
 from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
+
+Place: TypeAlias = tuple[Affine, ...]  # an index a dimension
+TOGETHER = 4  # vectors whose elements are combined in turn
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -42,9 +47,10 @@ class _Reduction:
         self.sizes = shape(op.operands[0])
         self.reduced = sorted(i64s(op, "dimensions"))
         self.kept = [d for d in range(len(self.sizes)) if d not in self.reduced]
-        self.strides = row_major_strides(self.sizes)
         self.elements = [element(value) for value in op.operands[: self.count]]
         self.combine = combiner(f, op)
+        self.target = target
+        self.elementals: dict[int, Elemental] = {}
         self.lanes = full_lanes(target, self.elements)
 
     def emit(self) -> tuple[IntLike, float]:
@@ -55,8 +61,10 @@ class _Reduction:
             width = self.sizes[last]
             outer = [self.sizes[d] for d in self.kept[:-1]]
             blocks = -(-width // self.lanes)
-            self._over_kept_lanes(outer, blocks, width)
-            return math.prod(outer) * blocks, inner * 1.0
+            together = min(TOGETHER, int(blocks)) if is_known(width) else 1
+            groups = -(-blocks // together)
+            self._over_kept_lanes(outer, groups, together)
+            return math.prod(outer) * groups, inner * (1.0 if together == 1 else 0.6 * together)
         rows = math.prod(self.sizes[d] for d in self.kept)
         self.f.loop(self.f.begin, self.f.end, 1, self._row)
         return rows, inner * (0.3 if self.sizes and last in self.reduced else 1.5)
@@ -64,118 +72,143 @@ class _Reduction:
     def _inits(self, lanes: int) -> list[Lanes]:
         return [scalar_operand(self.f, self.fusion, value, lanes) for value in self.op.operands[self.count :]]
 
-    def _load(self, position: Index, lanes: int, mask: Value | None = None) -> list[Lanes]:
-        return [
-            types.load(self.f, of, operand(self.f, self.fusion, value), position, lanes, mask)
-            for of, value in zip(self.elements, self.op.operands, strict=False)
-        ]
+    def _at(self, place: Place, lanes: int, mask: Value | None = None) -> list[Lanes]:
+        """An element of each operand, read or computed."""
+        if lanes not in self.elementals:
+            self.elementals[lanes] = Elemental(self.f, self.fusion, self.target, lanes)
+        return [self.elementals[lanes].at(value, place, mask) for value in self.op.operands[: self.count]]
 
-    def _over_kept_lanes(self, outer: list[IntLike], blocks: IntLike, width: IntLike) -> None:
-        f, lanes = self.f, self.lanes
+    def _set(self, place: Place, dimension: int, index: Affine) -> Place:
+        return (*place[:dimension], index, *place[dimension + 1 :])
 
-        def block(i: Value) -> None:
-            row, column = f.idiv(i, blocks), f.imul(f.irem(i, blocks), lanes)
-            mask = f.tail_mask(f.isub(width, column), lanes) if width % lanes else None
-            place = unravel(f, row, outer)
-            base = f.iadd(offset(f, place, [self.strides[d] for d in self.kept[:-1]]), column)
-            results = self._reduce(base, lanes, mask)
-            self._store(f.iadd(f.imul(row, width), column), results, mask)
+    def _kept_place(self, i: Index, kept: list[int]) -> Place:
+        """The i-th place of these dimensions; 0 in the others."""
+        place = [ZERO] * len(self.sizes)
+        for dimension, index in zip(kept, unravel(self.f, i, [self.sizes[d] for d in kept]), strict=True):
+            place[dimension] = affine(index, self.sizes[dimension])
+        return tuple(place)
 
-        f.loop(f.begin, f.end, 1, block)
+    def _over_kept_lanes(self, outer: list[IntLike], groups: IntLike, together: int) -> None:
+        """Several vectors at a time: a vector's next element waits for the choice of the one before."""
+        f, lanes, last = self.f, self.lanes, len(self.sizes) - 1
+        width = self.sizes[last]
+
+        def group(i: Value) -> None:
+            row, first = f.idiv(i, groups), f.imul(f.irem(i, groups), together * lanes)
+            place = self._kept_place(row, self.kept[:-1])
+            columns = [f.iadd(first, number * lanes) for number in range(together)]
+            mask = None
+            if together > 1 and width % (together * lanes):
+                columns = [f.imin(column, width - lanes) for column in columns]  # computed twice
+            elif width % lanes:
+                mask = f.tail_mask(f.isub(width, first), lanes)
+            if mask is None:
+                vectors = [lane_index(column, width, lanes) for column in columns]
+            else:
+                vectors = [add(f, affine(first, width), Affine(lane=1))]
+
+            def step(at: Place, carries: list[Lanes]) -> list[Lanes]:
+                after = []
+                for number, vector in enumerate(vectors):
+                    old = carries[number * self.count : (number + 1) * self.count]
+                    after += self.combine([*old, *self._at(self._set(at, last, vector), lanes, mask)])
+                return after
+
+            results = self._over(place, self.reduced, self._inits(lanes) * together, step)
+            for number, column in enumerate(columns):
+                at = f.iadd(f.imul(row, width), column)
+                self._store(at, results[number * self.count : (number + 1) * self.count], mask)
+
+        f.loop(f.begin, f.end, 1, group)
 
     def _over(
         self,
-        base: Index,
+        place: Place,
         dimensions: list[int],
         carries: list[Lanes],
-        body: Callable[[Index, list[Lanes]], list[Lanes]],
+        body: Callable[[Place, list[Lanes]], list[Lanes]],
     ) -> list[Lanes]:
-        """Nested loops over reduced dimensions around `body(offset, accumulators)`."""
+        """Nested loops over reduced dimensions around `body(place, accumulators)`."""
         if not dimensions:
-            return body(base, carries)
-        f, (first, *rest) = self.f, dimensions
+            return body(place, carries)
+        first, *rest = dimensions
 
         def inside(i: Value, values: list[Lanes]) -> list[Lanes]:
-            return self._over(f.iadd(base, f.imul(i, self.strides[first])), rest, values, body)
+            return self._over(self._set(place, first, affine(i, self.sizes[first])), rest, values, body)
 
-        return fold(f, 0, self.sizes[first], 1, carries, inside)
-
-    def _reduce(self, base: Index, lanes: int, mask: Value | None = None) -> list[Lanes]:
-        """The results at `base`, element by element."""
-        return self._over(
-            base,
-            self.reduced,
-            self._inits(lanes),
-            lambda at, values: self.combine([*values, *self._load(at, lanes, mask)]),
-        )
+        return fold(self.f, 0, self.sizes[first], 1, carries, inside)
 
     def _row(self, i: Value) -> None:
         """One result: its reduced elements, lanes along the last dimension where that is reduced."""
         f, last = self.f, len(self.sizes) - 1
-        place = unravel(f, i, [self.sizes[d] for d in self.kept])
-        base = offset(f, place, [self.strides[d] for d in self.kept])
+        place = self._kept_place(i, self.kept)
         if self.lanes == 1 or last not in self.reduced or self.sizes[last] < 2 * self.lanes:
-            self._store(i, self._reduce(base, 1))
+            results = self._over(
+                place, self.reduced, self._inits(1), lambda at, values: self.combine([*values, *self._at(at, 1)])
+            )
+            self._store(i, results)
             return
         known = commutes(self.op.regions[0].blocks[0])
         if known is Commutes.UNKNOWN:
-            self._store(i, self._over(base, self.reduced[:-1], self._inits(1), self._in_order))
+            self._store(i, self._over(place, self.reduced[:-1], self._inits(1), self._in_order))
             return
-        self._store(i, results := self._interleaved(base))
+        self._store(i, results := self._interleaved(place))
         floats = [value for of, value in zip(self.elements, results, strict=True) if of.is_float]
         if known is Commutes.WITHOUT_NAN and floats:
             nan = functools.reduce(
                 lambda a, b: f.binary("or", a, b),
                 [f.cmp("uno", value, value) for value in floats if isinstance(value, Value)],
             )
-            f.if_(nan, lambda: self._store(i, self._over(base, self.reduced[:-1], self._inits(1), self._in_order)))
+            f.if_(nan, lambda: self._store(i, self._over(place, self.reduced[:-1], self._inits(1), self._in_order)))
 
     def _store(self, at: Index, results: list[Lanes], mask: Value | None = None) -> None:
         for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
             types.store(self.f, of, value, self.f.parameters[f"out{n}"], at, mask)
 
-    def _interleaved(self, base: Index) -> list[Lanes]:
+    def _interleaved(self, place: Place) -> list[Lanes]:
         """Lane n reduces every element whose index along the last dimension is n modulo the lanes."""
         f, lanes, last = self.f, self.lanes, len(self.sizes) - 1
         results = self._inits(1)
         whole = self.sizes[last] // lanes * lanes
         outer = self.reduced[:-1]
-        parts = self._along(base, outer, 0, whole, lanes, self._inits(lanes))
+        parts = self._along(place, outer, 0, whole, lanes, self._inits(lanes))
         for lane in range(lanes):
             one = [types.each(lambda part, lane=lane: f.extract(part, lane), value) for value in parts]
             results = self.combine([*results, *one])
-        return self._along(base, outer, whole, self.sizes[last], 1, results) if whole < self.sizes[last] else results
+        return self._along(place, outer, whole, self.sizes[last], 1, results) if whole < self.sizes[last] else results
 
-    def _in_order(self, base: Index, carries: list[Lanes]) -> list[Lanes]:
+    def _in_order(self, place: Place, carries: list[Lanes]) -> list[Lanes]:
         """Lane n reduces the n-th part of the elements along the last dimension."""
-        f, lanes = self.f, self.lanes
+        f, lanes, last = self.f, self.lanes, len(self.sizes) - 1
         part = self.sizes[-1] // lanes
-        starts = f.binary("mul", f.lane_ids(lanes), f.const(part, vector(lanes, I64)))
-        inits = self._inits(lanes)
+        starts = Affine(lane=part)
 
         def step(i: Value, values: list[Lanes]) -> list[Lanes]:
-            places = f.binary("add", starts, f.splat(f.index(f.iadd(base, i)), lanes))
-            elements = [
-                types.gather(f, of, operand(f, self.fusion, value), places)
-                for of, value in zip(self.elements, self.op.operands, strict=False)
-            ]
-            return self.combine([*values, *elements])
+            at = self._set(place, last, add(f, affine(i, part), starts))
+            return self.combine([*values, *self._at(at, lanes)])
 
-        parts = fold(f, 0, part, 1, inits, step)
+        parts = fold(f, 0, part, 1, self._inits(lanes), step)
         for lane in range(lanes):
             one = [types.each(lambda value, lane=lane: f.extract(value, lane), value) for value in parts]
             carries = self.combine([*carries, *one])
-        return self._along(base, [], part * lanes, self.sizes[-1], 1, carries)
+        return self._along(place, [], part * lanes, self.sizes[-1], 1, carries)
 
     def _along(
-        self, base: Index, outer: list[int], low: IntLike, high: IntLike, lanes: int, carries: list[Lanes]
+        self, place: Place, outer: list[int], low: IntLike, high: IntLike, lanes: int, carries: list[Lanes]
     ) -> list[Lanes]:
         """Elements low <= i < high of the last dimension, in vectors of so many lanes."""
-        f = self.f
+        last = len(self.sizes) - 1
 
-        def line(at: Index, values: list[Lanes]) -> list[Lanes]:
+        def line(at: Place, values: list[Lanes]) -> list[Lanes]:
             return fold(
-                f, low, high, lanes, values, lambda i, held: self.combine([*held, *self._load(f.iadd(at, i), lanes)])
+                self.f,
+                low,
+                high,
+                lanes,
+                values,
+                lambda i, held: self.combine(
+                    [*held, *self._at(self._set(at, last, lane_index(i, self.sizes[last], lanes)), lanes)]
+                ),
             )
 
-        return self._over(base, outer, carries, line)
+        return self._over(place, outer, carries, line)
