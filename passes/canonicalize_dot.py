@@ -13,7 +13,7 @@
 - Where the operand of a product with one row is repeated over a batch dimension, as the keys and values of grouped
   heads are, the repetitions are rows: it is read once, and never stored as often.
 - Adjacent contracting dimensions are merged; contracting over nothing, or over size 1, is a multiply of broadcasts;
-  over no elements, zero.
+  over no elements, zero. One row times columns of up to four numbers is products and their sums, which fuse.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.symint import IntLike, is_known
+from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import has_one_use
@@ -98,6 +99,31 @@ def dot_outer(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         factors.append(rewriter.broadcast(flat, sizes, dimensions))
         offset += len(free)
     return rewriter.like("multiply", *factors)
+
+
+@DOT.rule(
+    "hlo.dot",
+    where="floats of one type; y is batch, columns and at most 4 contracted numbers, x has one row",
+)
+def dot_short_sums(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "dot(x, y) -> reduce(broadcast(x) * y)"
+    numbers, element = DotNumbers.of(op), op.result.type.element_type
+    if len(numbers.lhs_contract) != 1 or any(operand.type.element_type != element for operand in op.operands):
+        return None
+    if not isinstance(element, ir.F32Type | ir.F64Type):
+        return None
+    for which in (0, 1):
+        x, y = op.operands[1 - which], op.operands[which]
+        (x_batch, x_contract), (y_batch, y_contract) = numbers.side(1 - which), numbers.side(which)
+        last, sizes = y.type.rank - 1, shape(y)
+        in_order = y_batch == list(range(len(y_batch))) and y_contract == [last] and always_at_most(sizes[last], 4)
+        if numbers.free(1 - which, x.type.rank) or not in_order:
+            continue
+        x = rewriter.transpose(x, [*x_batch, *x_contract])
+        products = rewriter.like("multiply", rewriter.broadcast(x, sizes, [*y_batch, last]), y)
+        zero = rewriter.splat(0, tensor((), element))
+        return rewriter.made("reduce", products, zero, kind="add", dimensions=[last])
+    return None
 
 
 @DOT.rule("hlo.dot", where="adjacent, in the same order, in both operands")

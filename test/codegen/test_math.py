@@ -116,6 +116,24 @@ def test_the_logarithm_of_a_power_of_f32_is_an_f64_without_a_division() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_power_of_minus_five_halves_is_roots_and_quotients(dtype: type) -> None:
+    element = {4: "f32", 8: "f64"}[np.dtype(dtype).itemsize]
+    numbers = pattern_samples(dtype, 1 << 12)[: 1 << 12]
+    numbers[:12] = [0.0, -0.0, np.inf, -np.inf, np.nan, -1, 1, 1e-40, 3e38, 1e-20, 1e18, 1e-17]
+    text = f"""
+    func.func private @fusion(%a: tensor<4096x{element}>) -> tensor<4096x{element}>
+        attributes {{hlo.fusion = "loop"}} {{
+      %0 = "hlo.constant"() {{value = dense<-2.5> : tensor<{element}>}} : () -> tensor<{element}>
+      %1 = "hlo.broadcast"(%0) {{dimensions = array<i64>}} : (tensor<{element}>) -> tensor<4096x{element}>
+      %2 = "hlo.power"(%a, %1) : (tensor<4096x{element}>, tensor<4096x{element}>) -> tensor<4096x{element}>
+      return %2 : tensor<4096x{element}>
+    }}"""
+    assert "fptosi" not in "".join(compile_kernel(text, AVX2).kernel.functions.values())  # no exponential
+    with np.errstate(all="ignore"):
+        same(run_kernel(text, [numbers], AVX2)[0], np.power(numbers.astype(np.longdouble), -2.5).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rare_powers_leave_their_neighbours_alone(dtype: type) -> None:
     x, y = np.linspace(0.1, 8, 512, dtype=dtype), np.linspace(-9, 9, 512, dtype=dtype)
     disturbed = x.copy()

@@ -194,6 +194,9 @@ DOT_CASES = [
         lambda x, y: dot(b.reshape(x, [3, 1, 4]), y, "4x3x5xf32", [2], [2], [1], [1]),
         1e-6,
     ),
+    case("dot-short-sums", "4x3xf32 4x7x3xf32", lambda x, y: dot(x, y, "4x7xf32", [0], [0], lc=[1], rc=[2]), 1e-5),
+    case("dot-short-sums", "7x4xf32 4xf32", lambda x, y: dot(x, y, "7xf32", lc=[1], rc=[0]), 1e-5),
+    case("dot-short-sums", "2x5xf32 5x2xf32", lambda x, y: dot(x, y, "5xf32", [1], [0], [0], [1]), 1e-5),
     case("dot-merge-contracting", "2x3x4xf32 3x4x5xf32", lambda x, y: dot(x, y, "2x5xf32", lc=[1, 2], rc=[0, 1]), 1e-5),
     case(
         "dot-transpose",

@@ -28,7 +28,7 @@ from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.packing import emit_panel
-from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, contract
+from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, contract, contract_in_strands
 from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import OverlappingTiles, Problem, Split, dense_steps, each_panel
@@ -37,6 +37,7 @@ from stablehlo_py.codegen.index import Affine, add, address, affine_of, lineariz
 from stablehlo_py.codegen.types import interleave, widen_mask
 from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 
+STRANDS = 4  # sums that are added to in turn, at least: an addition takes as many cycles
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
 
 Parts = tuple[Value, ...]  # the value of an element: one vector, or real and imaginary parts
@@ -443,6 +444,11 @@ class Gemm:
         return (a, steps_a, operand_a), row_stride, (steps.b, steps_b, operand_b)
 
     @property
+    def _adds_in_any_order(self) -> bool:
+        """Whether sums are numbers of which several may be kept, and added up at the end."""
+        return not self.arithmetic.complex and self.arithmetic.packed == 1 and not self.arithmetic.boolean
+
+    @property
     def _prefetched(self) -> int:
         return self.width if self.plan.prefetch and not self.is_b_packed else 0
 
@@ -459,6 +465,10 @@ class Gemm:
         depth = self.contraction.depth
         unroll = is_known(depth) and depth * len(sums) <= UNROLLED_PRODUCTS
         unroll = unroll and all(isinstance(size, int) for size in steps.sizes)
+        strands, size = STRANDS // len(sums), steps.sizes[-1] if len(steps.sizes) == 1 else 0
+        if strands > 1 and isinstance(size, int) and size >= 4 * strands and self._adds_in_any_order:
+            arithmetic, products = self.arithmetic, partial(tile.products, f)
+            return contract_in_strands(f, arithmetic, size, a, b, sums, products, strands, unroll=unroll)
         return contract(f, steps.sizes, a, b, sums, partial(tile.products, f), unroll=unroll)
 
     def _call_tile(

@@ -87,3 +87,46 @@ def contract(
             sums = body(index, *sums)
         return list(sums)
     return f.loop(0, size, 1, body, sums, nonempty=nonempty)
+
+
+def contract_in_strands(
+    f: Function,
+    arithmetic: Arithmetic,
+    size: int,
+    a: Side,
+    b: Side,
+    sums: Sequence[Value],
+    products: Callable[[Value, Value, Sequence[Value]], list[Value]],
+    strands: int,
+    *,
+    unroll: bool,
+) -> list[Value]:
+    """`contract` over one axis for few sums, each of which would wait for its own last addition: so many of each add
+    every so many-th step, and are added up at the end."""
+    (a_at, (step_a,), of_a), (b_at, (step_b,), of_b) = a, b
+    count, whole = len(sums), size // strands * strands
+
+    def one(index: Index, strand: Sequence[Value]) -> list[Value]:
+        at_a = f.gep(a_at, f.imul(index, step_a), of_a.element.storage)
+        at_b = f.gep(b_at, f.imul(index, step_b), of_b.element.storage)
+        return products(at_a, at_b, strand)
+
+    def steps(index: Index, *held: Value) -> list[Value]:
+        return [
+            value
+            for strand in range(strands)
+            for value in one(f.iadd(index, strand), held[strand * count : (strand + 1) * count])
+        ]
+
+    held = [*sums, *[f.const(0, value.type) for value in sums] * (strands - 1)]
+    if unroll:
+        for index in range(0, whole, strands):
+            held = steps(index, *held)
+    else:
+        held = f.loop(0, whole, strands, steps, held, nonempty=True)
+    total = held[:count]
+    for strand in range(1, strands):
+        total = [arithmetic.add(f, x, y) for x, y in zip(total, held[strand * count :], strict=False)]
+    for index in range(whole, size):
+        total = one(index, total)
+    return total

@@ -181,6 +181,8 @@ def power_double(f: Function, x: Value, y: Value) -> Double:
 
 def power(f: Function, x: Value, y: Value) -> Value:
     """x^y = e^(y log |x|) with C's special cases."""
+    if y.constant == -2.5:
+        return _power_of_minus_five_halves(f, x)
     zero, infinity = const(f, x, 0.0), const(f, x, math.inf)
     size = absolute(f, x)
     grown, grown_rest, n = exp_double(f, *_exponent(f, size, y))
@@ -190,6 +192,20 @@ def power(f: Function, x: Value, y: Value) -> Value:
     rare = f.binary("xor", usual, f.const(1, usual.type))
     (result,) = where_rare(f, rare, lambda: [_special_power(f, x, y, magnitude)], [magnitude])
     return result
+
+
+def _power_of_minus_five_halves(f: Function, x: Value) -> Value:
+    """x^-2.5, what the gradient of x^-1.5 has: 1/sqrt(x) over x^2, the quotient made good by its residual with the
+    exact square."""
+    root, square = rsqrt(f, x), f.fmul(x, x)
+    quotient = f.fdiv(root, square)
+    rest = f.fma(f.fneg(quotient), square, root)
+    rest = f.fma(f.fneg(quotient), f.fma(x, x, f.fneg(square)), rest)
+    inverse = f.fmul(root, root)
+    better = f.fma(rest, f.fmul(inverse, inverse), quotient)
+    result = f.select(f.cmp("uno", better, better), quotient, better)  # zeros, infinities, what is too small or large
+    infinite = f.cmp("oeq", x, const(f, x, -math.inf))
+    return f.select(infinite, const(f, x, 0.0), absolute(f, result))
 
 
 def _special_power(f: Function, x: Value, y: Value, magnitude: Value) -> Value:

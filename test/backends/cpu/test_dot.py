@@ -367,3 +367,17 @@ def test_rows_that_stay_in_the_l2_cache_are_one_block() -> None:
     arrays = [np.zeros((256, depth), np.float32), np.zeros((depth, 1024), np.float32)]
     kernel = compile_kernel(fusion_text("dot", arrays, lambda x, y: dot(x, y, ([1], [0]))), BEST).kernel
     assert kernel.shared_bytes == 0
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize(("depth", "columns"), [(128, 3), (131, 3), (18, 5), (700, 3), (40, 16)])
+def test_few_sums_are_kept_in_strands(depth: int, columns: int, target: CpuTarget) -> None:
+    """Each would wait for its own last addition, in straight-line code and in loops."""
+    x, y = random(6, depth), random(6, depth, columns)
+
+    def body(a: ir.Value, b: ir.Value) -> ir.Value:
+        return dot(a, b, ((1,), (1,)), ((0,), (0,)))
+
+    check([x, y], body, np.einsum("bk,bkn->bn", x, y, dtype=np.float64), target)
+    text = "".join(compile_kernel(fusion_text("dot", [x, y], body), target).kernel.functions.values())
+    assert text.count("fadd") >= 1  # of the strands, at the end
