@@ -61,6 +61,7 @@ class CpuBackend(Backend):
         that copy what they carry alternate between buffers."""
         passes = list(super().pipeline(stage, options))
         if stage == "fused" and options.opt_level > 0:
+            passes.insert(0, "clamp-before-loops")
             types = ",".join(self.target(options).packed_types)
             passes.insert(-1, f"tile-weights{{target={self.name} types={types}}}")
         if stage == "scheduled" and options.opt_level > 0:

@@ -56,6 +56,8 @@ SLICES = "hlo.slices"
 # broadcast in a fusion that need not be.
 # `mark-stacks` writes the one, `drop-fills` reads it and writes the other, backends read that.
 OVERWRITTEN, UNREAD = "hlo.overwritten", "hlo.unread"
+# A gather whose start indices need no clamping. `clamp-before-loops` writes it, backends may read it.
+IN_BOUNDS = "hlo.in_bounds"
 # A window that holds SymInts, in place of the op's own attributes. `infer-symbolic-shapes`
 # writes it; dialect/window.py reads it.
 WINDOW = "hlo.window"

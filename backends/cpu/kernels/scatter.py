@@ -27,9 +27,11 @@ from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.symint import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.mlir import ir
+
+TOGETHER = 4  # updates of single elements in a trip of the loop over them
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -127,7 +129,17 @@ def _emit_updates(
                 value = f.opaque(value)  # LLVM stores a choice between what was there and other values with a mask
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
-    nest(f, [(0, layout.updates[d]) for d in layout.update_scatter_dims], one)
+    counts = [layout.updates[d] for d in layout.update_scatter_dims]
+    if counts and is_known(counts[-1]) and counts[-1] % TOGETHER == 0 and not contiguous:
+
+        def several(place: list[Index]) -> None:
+            first = f.imul(place[-1], TOGETHER)
+            for number in range(TOGETHER):
+                one([*place[:-1], f.iadd(first, number)])
+
+        nest(f, [(0, count) for count in (*counts[:-1], counts[-1] // TOGETHER)], several)
+    else:
+        nest(f, [(0, count) for count in counts], one)
     return blocks, 2.0 * size_hint(num_elements(op.operands[count + 1])) / size_hint(blocks) / max(1, lanes // 4)
 
 

@@ -36,6 +36,7 @@ from stablehlo_py.codegen.types import (
     splat,
     to_bits,
 )
+from stablehlo_py.dialect.attributes import IN_BOUNDS
 from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, shape, symints, text
 from stablehlo_py.mlir import ir
@@ -87,7 +88,8 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         entries = dict(by_start)
         if vector_dim < len(start_sizes):
             entries[vector_dim] = (start_sizes[vector_dim], Affine(number))
-        return e.index_value(starts, digits([entries[dimension] for dimension in sorted(entries)]), 0, highest)
+        at = digits([entries[dimension] for dimension in sorted(entries)])
+        return e.index_value(starts, at, 0, highest, in_bounds=IN_BOUNDS in op.attributes)
 
     merged = {offsets[d] for group in groups if group[0] in offsets for d in group[1:]}
     places: list[tuple[IntLike, Affine]] = []

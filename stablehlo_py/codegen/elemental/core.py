@@ -377,16 +377,20 @@ class Elemental:
         short = f.intrinsic(f"{kind}max", short, number_like(f, low, short)) if low or kind == "s" else short
         return f.cast("zext", f.intrinsic(f"{kind}min", short, number_like(f, high, short)), I64)
 
-    def index_value(self, value: ir.Value, place: Delinearized, low: int, high: IntLike) -> Affine:
-        """An integer value as an index, clamped to [low, high]."""
+    def index_value(
+        self, value: ir.Value, place: Delinearized, low: int, high: IntLike, *, in_bounds: bool = False
+    ) -> Affine:
+        """An integer value as an index, clamped to [low, high]; as it is where it is `in_bounds`."""
         f = self.f
         raw: Known = self.value(value, place)
         with f.at_level(raw.level):
-            short = self._clamped_short(element(value), raw, low, high)
+            short = None if in_bounds else self._clamped_short(element(value), raw, low, high)
             if short is not None:
                 return Affine(0, (), 0, short, (low, high))
             wide = as_index(f, element(value), raw)
-            if isinstance(f, DryRun) or wide.type.lanes == 1:
+            if in_bounds:
+                clamped: Index = wide
+            elif isinstance(f, DryRun) or wide.type.lanes == 1:
                 clamped = f.imin(f.imax(wide, low), high) if wide.type.lanes == 1 else wide
             else:
                 floor, ceiling = number_like(f, low, wide), number_like(f, high, wide)
