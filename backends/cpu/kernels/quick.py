@@ -229,7 +229,7 @@ class QuickSorter(RecordSorter):
 
     def _sorted_registers(self, values: Sequence[Value]) -> list[Value]:
         """The records of registers in order (Batcher's bitonic network)."""
-        f, width, found = self.f, self.width, list(values)
+        width, found = self.width, list(values)
         size = 2
         while size <= width * len(found):
             if size <= width:
@@ -244,7 +244,6 @@ class QuickSorter(RecordSorter):
                     found = [self._exchanged(each, distance) for each in found]
                 distance //= 2
             size *= 2
-            found = [f.opaque(each) for each in found]  # LLVM asks through all of a network what is known of bits
         return found
 
     def _exchanged(self, value: Value, differs: int) -> Value:
