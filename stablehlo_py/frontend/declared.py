@@ -8,6 +8,7 @@ from stablehlo_py.dialect.attributes import (
     ALIASING_OUTPUT,
     BUFFER_DONOR,
     GLOBAL_CONSTANT,
+    IN_BOUNDS,
     MANUAL_AXES,
     MESHES,
     MHLO_SHARDING,
@@ -90,7 +91,7 @@ _ANNOTATED = frozenset(
     }
 )
 # What backends believe of any op without a check: code that does would read or write other memory.
-_BELIEVED = (SLICES, OVERWRITTEN, UNREAD)
+_BELIEVED = (SLICES, OVERWRITTEN, UNREAD, IN_BOUNDS)
 
 
 def check_declared(module: ir.Module) -> list[ir.Operation]:

@@ -45,7 +45,7 @@ def test_attributes_of_another_kind(place: str, attribute: str, message: str) ->
     assert error.value.op in ("builtin.module", "func.func", "func.return", "stablehlo.custom_call")
 
 
-@pytest.mark.parametrize("attribute", ["hlo.slices = array<i64: 1, 0, 0, 1024>", "hlo.unread"])
+@pytest.mark.parametrize("attribute", ["hlo.slices = array<i64: 1, 0, 0, 1024>", "hlo.unread", "hlo.in_bounds"])
 def test_what_backends_believe_of_any_op(attribute: str) -> None:
     """Modules may be in the hlo dialect."""
     text = """func.func @main(%x: tensor<f32>) -> tensor<3xf32> {{
