@@ -169,7 +169,7 @@ def test_edges_to_conditions(cuda_device, expected, monkeypatch) -> None:
     wanted = expected("branches")
     places = iter(range(1 << 40, 1 << 41))
     monkeypatch.setattr(dependencies, "_place", lambda _: (next(places) * 8, next(places) * 8))
-    for seed in range(ORDERS):
+    for seed in range(10 * ORDERS):  # one order in five does
         cuda_device.set(seed=1000 * seed)
         if not are_same(results(Executable(described(cuda_device, "branches"))), wanted):
             return
