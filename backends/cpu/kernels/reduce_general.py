@@ -16,6 +16,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, unravel
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import full_lanes, scalar_operand
+from stablehlo_py.backends.cpu.kernels.iteration import empty
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -25,7 +26,7 @@ from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.commuting import Commutes, commutes
 from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known, size_hint
-from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 
 Place: TypeAlias = tuple[Affine, ...]  # an index a dimension
@@ -35,6 +36,8 @@ TOGETHER = 4  # vectors whose elements are combined in turn
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over the kept positions."""
     op = fusion.op("stablehlo.reduce")
+    if num_elements(op.results[0]) == 0:
+        return empty(fusion, target)
     f = phase_function(fusion, target)
     iterations, cost = _Reduction(f, fusion, op, target).emit()
     return Kernel.of(op_phase(f, iterations, cost))
@@ -132,6 +135,8 @@ class _Reduction:
         if not dimensions:
             return body(place, carries)
         first, *rest = dimensions
+        if self.sizes[first] == 0:
+            return carries  # there is no place at which operands could be computed
 
         def inside(i: Value, values: list[Lanes]) -> list[Lanes]:
             return self._over(self._set(place, first, affine(i, self.sizes[first])), rest, values, body)

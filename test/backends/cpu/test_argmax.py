@@ -7,6 +7,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import stablehlo_py as shlo
 
@@ -33,19 +34,29 @@ def test_argmax_of_a_long_vector_is_read_once(size: int, dtype: type) -> None:
     assert [int(each) for each in executable(same)] == [0, 0]
 
 
-@pytest.mark.parametrize("width", [3, 16, 33, 64, 100, 130])
-def test_columns_are_compared_several_vectors_at_a_time(width: int) -> None:
-    """What is compared is computed there: sums, of which some are equal and some are NaN."""
+def best(x: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
+    """The largest element and its first place. Both are read, so it stays one reduction."""
 
-    def function(best: jax.Array, moves: jax.Array) -> tuple[jax.Array, ...]:
-        ways = best[:, None] + moves
-        return ways.argmax(0), ways.argmin(0), (moves - best[:, None]).argmax(1)
+    def choose(left: tuple[jax.Array, jax.Array], right: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        (a, i), (b, j) = left, right
+        first = (a > b) | ((a == b) & (i < j))
+        return jnp.where(first, a, b), jnp.where(first, i, j)
 
-    best, moves = (RNG.integers(-4, 5, sizes).astype(np.float32) for sizes in ((40,), (40, width)))
-    moves[5, width // 2] = moves[31, width // 2] = moves[7, 0] = np.nan
-    exported = jax.export.export(jax.jit(function))(best, moves)
+    places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return lax.reduce((x, places), (jnp.float32(-np.inf), jnp.int32(1 << 30)), choose, (axis,))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "sizes", [*((40, width) for width in (1, 3, 16, 33, 64, 100, 130)), (0, 5), (5, 0), (0, 0), (1, 70)], ids=str
+)
+def test_operands_are_computed_where_they_are_compared(sizes: tuple[int, int], axis: int) -> None:
+    """Sums, of which some are equal; several vectors of columns at a time; nothing."""
+    rows, moves = (RNG.integers(-4, 5, each).astype(np.float32) for each in (sizes[:1], sizes))
+    exported = jax.export.export(jax.jit(lambda rows, moves: best(rows[:, None] + moves, axis)))(rows, moves)
     executable = shlo.compile(exported, options=shlo.Options(cache_dir=None))
-    ways = best[:, None] + moves
-    expected = ways.argmax(0), ways.argmin(0), (moves - best[:, None]).argmax(1)
-    for actual, wanted in zip(executable(best, moves), expected, strict=True):
-        np.testing.assert_array_equal(actual, wanted)
+    assert executable.stages["fused"].count(" call @fusion") == 1
+    ways = rows[:, None] + moves
+    values, places = executable(rows, moves)
+    np.testing.assert_array_equal(values, ways.max(axis, initial=-np.inf))
+    np.testing.assert_array_equal(places, ways.argmax(axis) if sizes[axis] else np.full(sizes[1 - axis], 1 << 30))
