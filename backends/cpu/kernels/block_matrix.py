@@ -47,9 +47,12 @@ class _Block:
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel | None:
-    """One phase over the rows; None where the result is no such matrix."""
+    """One phase over the rows; None where the result is no such matrix, or has blocks along one dimension, which the
+    general loop copies as fast."""
     result = fusion.outputs[0]
-    if len(fusion.outputs) != 1 or fusion.aliased or isinstance(result.owner, ir.Block):
+    if len(fusion.outputs) != 1 or fusion.aliased or not _is_concatenated(result):
+        return None
+    if not any(_is_concatenated(part) for part in result.owner.operands):
         return None
     sizes, of = shape(result), element(result)
     blocks: list[_Block] = []
@@ -96,6 +99,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel | None:
     return Kernel.of(phase(f, math.prod(batch) * height, cost), tables=tables)
 
 
+def _is_concatenated(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "stablehlo.concatenate"
+
+
 def _is_matrix(fusion: Fusion, value: ir.Value, row: int, column: int, blocks: list[_Block]) -> bool:
     """Whether a value whose first element lies there consists of blocks, which are appended."""
     *_, rows, columns = map(int, shape(value))
@@ -108,7 +115,7 @@ def _is_matrix(fusion: Fusion, value: ir.Value, row: int, column: int, blocks: l
         constant = op.operands[0].owner
         is_constant = not isinstance(constant, ir.Block) and constant.name == "hlo.constant"
         return is_constant and not any(constant_value(constant).tobytes())
-    if op.name != "stablehlo.concatenate":
+    if not _is_concatenated(value):
         return False
     behind = len(shape(value)) - 1 - i64(op, "dimension")
     if behind > 1:
