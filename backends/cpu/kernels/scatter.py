@@ -129,18 +129,22 @@ def _emit_updates(
                 value = f.opaque(value)  # LLVM stores a choice between what was there and other values with a mask
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
-    counts = [layout.updates[d] for d in layout.update_scatter_dims]
-    if counts and is_known(counts[-1]) and counts[-1] % TOGETHER == 0 and not contiguous:
-
-        def several(place: list[Index]) -> None:
-            first = f.imul(place[-1], TOGETHER)
-            for number in range(TOGETHER):
-                one([*place[:-1], f.iadd(first, number)])
-
-        nest(f, [(0, count) for count in (*counts[:-1], counts[-1] // TOGETHER)], several)
-    else:
-        nest(f, [(0, count) for count in counts], one)
+    _each_update(f, [layout.updates[d] for d in layout.update_scatter_dims], 1 if contiguous else TOGETHER, one)
     return blocks, 2.0 * size_hint(num_elements(op.operands[count + 1])) / size_hint(blocks) / max(1, lanes // 4)
+
+
+def _each_update(f: Function, counts: list[IntLike], together: int, one: Callable[[list[Index]], None]) -> None:
+    """`one` for every place of updates; so many in a trip of the loop, where that comes out even."""
+    if together == 1 or not counts or not is_known(counts[-1]) or counts[-1] % together:
+        nest(f, [(0, count) for count in counts], one)
+        return
+
+    def several(place: list[Index]) -> None:
+        first = f.imul(place[-1], together)
+        for number in range(together):
+            one([*place[:-1], f.iadd(first, number)])
+
+    nest(f, [(0, count) for count in (*counts[:-1], counts[-1] // together)], several)
 
 
 def _row_of_vectors(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 import pytest
-from one_kernel import compile_kernel, here, run_kernel
+from one_kernel import Compiled, compile_kernel, here, run_kernel
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget, host_target
 from stablehlo_py.dialect import build
@@ -397,14 +397,18 @@ INDEXED = """%one_of = "hlo.dynamic_slice"(%table, %i) {sizes = array<i64: 1>} :
         YIELD %i, %seen2"""  # noqa: E501
 
 
+def compiled_loop(signature: str, content: str) -> Compiled:
+    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "straight_line"}} {{{content}\n}}'
+    return compile_kernel(text, host_target())
+
+
 def test_values_that_a_loop_indexes_are_stored_before_it() -> None:
     carried = "at|tensor<i32>|%zero;seen|tensor<40xf32>|%start"
     content = f"""%table = "hlo.negate"(%x) : (tensor<40xf32>) -> tensor<40xf32>
       {counted(carried, INDEXED, "return %w#2 : tensor<40xf32>", 40)}"""
     x, start = random(40), random(40)
     signature = "(%x: tensor<40xf32>, %start: tensor<40xf32>) -> tensor<40xf32>"
-    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "straight_line"}} {{{content}\n}}'
-    compiled = compile_kernel(text, host_target())
+    compiled = compiled_loop(signature, content)
     (result,) = compiled.run([x, start])
     expected = start.copy()
     for i in range(40):
@@ -427,8 +431,7 @@ def test_what_is_written_at_a_known_place_stays_in_registers(at: int) -> None:
       {counted("seen|tensor<40xf32>|%start", HALVES, "return %w#1 : tensor<40xf32>", 3)}"""
     x, start = random(20), random(40)
     signature = "(%x: tensor<20xf32>, %start: tensor<40xf32>) -> tensor<40xf32>"
-    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "straight_line"}} {{{content}\n}}'
-    compiled = compile_kernel(text, host_target())
+    compiled = compiled_loop(signature, content)
     (result,) = compiled.run([x, start])
     expected = start.copy()
     for _ in range(3):
@@ -446,8 +449,7 @@ def test_a_fill_that_nobody_reads_is_not_written() -> None:
         YIELD %a2"""
     content = fill + counted("a|tensor<400xf32>|%start", body, "return %w#1 : tensor<400xf32>", 400)
     signature = "(%p: tensor<1xf32>) -> tensor<400xf32>"
-    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "straight_line"}} {{{content}\n}}'
-    compiled = compile_kernel(text, host_target())
+    compiled = compiled_loop(signature, content)
     p = random(1)
     (result,) = compiled.run([p])
     np.testing.assert_array_equal(result, np.repeat(p, 400))
