@@ -130,13 +130,16 @@ class _Row:
     def _along_ns(self, lanes: int) -> float:
         """Of the same rows, one after the other."""
         columns, rest = self._columns_and_rest()
-        short, lone = ((1 + count / self.lanes) / 2 for count in (lanes, 1))  # short vectors take less, and numbers
-        functions = [value for value in rest if _is_function(value)]
-        others = [value for value in rest if value not in functions]
-        row_ns = -(-size_hint(self.columns) // lanes) * short * COSTS.vector_ns(columns, 0, 0)
-        row_ns += lone * COSTS.vector_ns(others, 0, 0) + COSTS.lone_ns * len(functions)
+        short = (1 + lanes / self.lanes) / 2  # short vectors take less
+        row_ns = -(-size_hint(self.columns) // lanes) * short * COSTS.vector_ns(columns, 0, 0) + self._numbers_ns(rest)
         row_ns += COSTS.combine_ns * sum(map(len, self.levels)) + COSTS.kept_ns * bool(self.staged)
         return self.lanes * row_ns
+
+    def _numbers_ns(self, values: Sequence[ir.Value]) -> float:
+        """Of values that are computed for one row, as numbers: these take less than vectors, but for functions."""
+        functions = [value for value in values if _is_function(value)]
+        others = [value for value in values if value not in functions]
+        return (1 + 1 / self.lanes) / 2 * COSTS.vector_ns(others, 0, 0) + COSTS.lone_ns * len(functions)
 
     def _columns_and_rest(self) -> tuple[list[ir.Value], list[ir.Value]]:
         """Values that are computed for elements, and for rows."""
@@ -206,11 +209,10 @@ class _Row:
         f = phase_function(self.fusion, self.target)
         groups = -(-self.rows // self.lanes) if self.across else self.rows
         f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
+        columns, rest = self._columns_and_rest()
         vectors = size_hint(self.columns if self.across else -(-self.columns // self.lanes))
-        cost = (
-            COSTS.vector_ns(self.values, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
-            + 5.0
-        )
+        cost = COSTS.vector_ns(columns, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
+        cost += (COSTS.vector_ns(rest, 0, 0) if self.across else self._numbers_ns(rest)) + 5.0
         return Kernel.of(phase(f, groups, cost), private_bytes=self.private_bytes)
 
     def _row(self, f: Function, i: Index) -> None:
