@@ -11,7 +11,7 @@ otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from stablehlo_py.errors import ArgumentError, LoadError, OptionError, UnsupportedError, shown
 from stablehlo_py.targets import find_backend
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stablehlo_py.runtime.buffer import Event, MemorySpace
     from stablehlo_py.runtime.entry import Entry
     from stablehlo_py.runtime.library import Interface, Library
+    from stablehlo_py.runtime.memory import ArrayMemory, Layouts
     from stablehlo_py.runtime.program import CompiledProgram
 
 
@@ -58,6 +59,14 @@ class Code(Protocol):
     def calls_python(self) -> bool:
         """Whether that function calls Python: then who calls it has to be ready for exceptions."""
         return False
+
+    def fast_call(self, inputs: Layouts, outputs: Layouts, memory: ArrayMemory) -> Callable[..., Any] | None:
+        """A function that takes arrays as the program wants them, and returns its results, in arrays of `memory`, or
+        None, when the call has to go the long way; it has done nothing then. None: there is no such function.
+
+        Raises what the handler of a signal raises.
+        """
+        return None
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
         """One call. Returns when it is done (None), or when the device of its memory has been asked for it: then it is

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.cpu import features as cpu_features
-from stablehlo_py.backends.cpu import helpers, host
+from stablehlo_py.backends.cpu import helpers, host, layout
+from stablehlo_py.backends.cpu.dispatch import FastCall, fast_call
 from stablehlo_py.backends.cpu.grid_memory import GridMemory
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
@@ -20,7 +21,7 @@ from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import aligned_copy
 from stablehlo_py.runtime.callbacks import failure_of
 from stablehlo_py.runtime.entry import FAILED, Call, Entry
-from stablehlo_py.runtime.memory import Block, address_of, require
+from stablehlo_py.runtime.memory import ArrayMemory, Block, Layouts, address_of, require
 from stablehlo_py.runtime.program import CompiledProgram
 
 # shlo_main and shlo_sizes (include/shlo_call.h).
@@ -34,18 +35,19 @@ LEAST_ARENA = 64
 class Frame:
     """What one call needs for itself: the arena, the tables of pointers, and the call that names them."""
 
-    __slots__ = ("address", "arena", "call", "error", "guarded", "inputs", "interrupt", "outputs")
+    __slots__ = ("address", "arena", "call", "error", "guarded", "inputs", "outputs")
 
-    def __init__(self, arena_bytes: int, inputs: int, outputs: int, constants: int) -> None:
+    def __init__(self, arena_bytes: int, inputs: int, outputs: int, constants: int, pool: ThreadPool | None) -> None:
         self.arena = Block(arena_bytes)
         self.inputs, inputs_address = _table([0] * (inputs + 1))  # one for the process of a grid
         self.outputs, outputs_address = _table([0] * max(1, outputs))
         self.error, error_address = _table([0])
         size = ctypes.sizeof(Call)
         self.call = Call(size, inputs_address, outputs_address, self.arena.address, constants, error=error_address)
+        if pool is not None:
+            self.call.parallel_for, self.call.parallel_context = parallel_for(), pool.address
         self.address = ctypes.addressof(self.call)
         self.guarded: host.Guarded | None = None
-        self.interrupt: int | None = None
 
 
 def _table(numbers: Sequence[int]) -> tuple[array.array[int], int]:
@@ -67,9 +69,10 @@ class CpuCode(Code):
         require_signature(program)
         require(program.arena_bytes, "a call of this model")
         self._program = program
-        self._pool = None
+        self._pool: ThreadPool | None = None
         helpers.provide(program.helpers)
-        if program.uses_pool and program.threads > 1:
+        alone = program.grid is None or program.grid.processes == 1  # several processes are threads themselves
+        if program.uses_pool and program.threads > 1 and alone:
             self._pool = pool_for(program.threads)
         symbols, self._bound = bound(program.symbols)
         if program.grid:
@@ -91,7 +94,8 @@ class CpuCode(Code):
         program.constants = self._constants = [aligned_copy(array) for array in program.constants]
         pointers = [address_of(array) for array in self._constants]
         self._constant_table, self._constants_address = _table(pointers or [0])
-        self._frames: list[Frame] = []
+        self._frames: dict[int, Frame] = {}
+        self._free: list[int] = []  # their addresses, of those that no call has
         self._arena_bytes = max(LEAST_ARENA, program.arena_bytes)
         self._write_inputs = struct.Struct(f"{len(program.inputs)}q").pack_into
         self._write_outputs = struct.Struct(f"{len(program.outputs)}q").pack_into
@@ -120,10 +124,19 @@ class CpuCode(Code):
             frame = self._frame(max(LEAST_ARENA, self._layout.number(table, self._layout.arena_bytes)))
             frame.call.sizes = table.buffer_info()[0]
         if self._interrupts is not None:
-            block = self._interrupts.of_this_thread()
-            if block != frame.interrupt:
-                frame.call.interrupt = frame.interrupt = block
-        self._call(frame, inputs, outputs, self._pool)
+            frame.call.interrupt = self._interrupts.of_this_thread()
+        self._call(frame, inputs, outputs)
+
+    def fast_call(self, inputs: Layouts, outputs: Layouts, memory: ArrayMemory) -> FastCall | None:
+        """A function that does all of a call in native code, where that can be."""
+        if helpers.FASTCALL not in self._program.helpers or self._calls_python:
+            return None
+        addresses = {
+            layout.PROGRAM: self._entry_address,
+            layout.POOL: 0 if self._pool is None else self._pool.address,
+            layout.SIGNALS: 0 if self._interrupts is None else self._interrupts.address,
+        }
+        return fast_call(inputs, outputs, dict(self._program.donations), memory, self._free, addresses)
 
     # --- dynamic dimensions -------------------------------------------------------------------------------------------
 
@@ -139,14 +152,13 @@ class CpuCode(Code):
         """Memory of one call as a grid."""
         plan = self._program.grid
         assert plan is not None
-        pool = self._pool if plan.processes == 1 else None  # several processes are threads themselves
 
         def enter(process: int, interrupt: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
             frame = self._frame(self._arena_bytes)
             if plan.communicates:
                 frame.inputs[len(inputs)] = process
-            frame.call.interrupt = frame.interrupt = interrupt
-            self._call(frame, inputs, outputs, pool)
+            frame.call.interrupt = interrupt
+            self._call(frame, inputs, outputs)
 
         return GridMemory(plan, enter, transfer, random_keys)
 
@@ -155,32 +167,30 @@ class CpuCode(Code):
     def _frame(self, size: int) -> Frame:
         """A frame, with an arena of that size: of an earlier call where it is large enough."""
         try:
-            frame = self._frames.pop()
+            frame = self._frames[self._free.pop()]
         except IndexError:
             frame = None
         if frame is None or frame.arena.size < size:
+            if frame is not None:
+                del self._frames[frame.address]
             if self._program.dynamic is not None:
                 require(size, "a call of this model with these shapes")
-            frame = Frame(size, len(self._program.inputs), len(self._program.outputs), self._constants_address)
+            counts = len(self._program.inputs), len(self._program.outputs)
+            frame = Frame(size, *counts, self._constants_address, self._pool)
             if self._guarded:
                 frame.guarded = host.Guarded(self._entry_address, frame.address)
+            self._frames[frame.address] = frame
         return frame
 
-    def _call(self, frame: Frame, inputs: Sequence[int], outputs: Sequence[int], pool: ThreadPool | None) -> None:
+    def _call(self, frame: Frame, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self._write_inputs(frame.inputs, 0, *inputs)
         self._write_outputs(frame.outputs, 0, *outputs)
-        lent = pool if pool is not None and pool.acquire() else None
-        if lent is not None:
-            frame.call.parallel_for, frame.call.parallel_context = parallel_for(), lent.address
-        try:
-            status, error = (self._entry(frame.address), None) if frame.guarded is None else frame.guarded.run()
-        finally:
-            if lent is not None:
-                frame.call.parallel_for = None
-                lent.release()
+        if self._pool is not None:
+            self._pool.start()
+        status, error = (self._entry(frame.address), None) if frame.guarded is None else frame.guarded.run()
         if status == FAILED:
             error = failure_of(frame.error[0], error)  # its record lies in the frame
-        self._frames.append(frame)
+        self._free.append(frame.address)
         if error is not None:
             try:
                 raise error

@@ -251,6 +251,7 @@ def _helpers(program: CompiledProgram) -> list[str]:
         helpers.CLOSURE: calls,
         helpers.POOL: program.uses_pool,
         helpers.GRID: program.grid is not None,
+        helpers.FASTCALL: not calls and program.grid is None and program.dynamic is None,
     }
     return [kind for kind, is_needed in needed.items() if is_needed]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from stablehlo_py.backends.cpu import calls, channels, grid, helpers, interrupt, pool
+from stablehlo_py.backends.cpu import calls, channels, fastcall, grid, helpers, interrupt, pool
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import CpuTarget, baseline_target
 from stablehlo_py.codegen.builder import Function
@@ -15,6 +15,7 @@ _FUNCTIONS: dict[str, Callable[[CpuTarget], list[Function]]] = {
     helpers.CLOSURE: calls.closure_functions,
     helpers.POOL: pool.functions,
     helpers.GRID: lambda target: [*grid.functions(target), *channels.functions(target)],
+    helpers.FASTCALL: fastcall.functions,
 }
 
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.errors import LoadError
 
-# The kinds: calls of and by Python, what ends loops; a function of Python as a C function; the pool; grids.
-CALLS, CLOSURE, POOL, GRID = KINDS = ("calls", "closure", "pool", "grid")
+# The kinds: calls of and by Python, what ends loops; a function of Python as a C function; the pool; grids; calls of
+# programs without Python's code.
+CALLS, CLOSURE, POOL, GRID, FASTCALL = KINDS = ("calls", "closure", "pool", "grid", "fastcall")
 
 _lock = threading.RLock()
 _objects: dict[str, bytes] = {}

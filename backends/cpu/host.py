@@ -18,7 +18,7 @@ from collections.abc import Callable
 from threading import get_ident
 
 from stablehlo_py.backends.cpu import helpers
-from stablehlo_py.backends.cpu.layout import PERIOD, PERIOD_NANOSECONDS, SIGNALS_BYTES
+from stablehlo_py.backends.cpu.layout import MAIN, PERIOD, PERIOD_NANOSECONDS, QUIET, SIGNALS_BYTES
 from stablehlo_py.backends.cpu.native import NativeCode, once
 from stablehlo_py.runtime.entry import ANSWER, ASKED
 from stablehlo_py.runtime.memory import Block
@@ -77,7 +77,7 @@ class _Interrupts:
 
     def __init__(self) -> None:
         self._block, self._quiet = Block(SIGNALS_BYTES), Block(SIGNALS_BYTES)
-        self._address, self._quiet_address = self._block.address, self._quiet.address
+        self.address, self._quiet_address = self._block.address, self._quiet.address
         self._answer = helpers.code(helpers.CALLS).address("shlo_answer_signals")
         self.reset()
         for immortal in (self._block, self._quiet, helpers.code(helpers.CALLS)):
@@ -88,14 +88,15 @@ class _Interrupts:
         self._main = threading.main_thread().ident
         for block in (self._block, self._quiet):
             ctypes.memset(block.address, 0, SIGNALS_BYTES)
-        ctypes.c_void_p.from_address(self._block.address + ANSWER).value = self._answer
-        ctypes.c_int64.from_address(self._block.address + PERIOD + 8).value = PERIOD_NANOSECONDS
+        values = {ANSWER: self._answer, PERIOD + 8: PERIOD_NANOSECONDS, MAIN: self._main, QUIET: self._quiet_address}
+        for offset, value in values.items():
+            ctypes.c_uint64.from_address(self.address + offset).value = value or 0
         # The first loop asks, and so starts the thread.
-        ctypes.c_int32.from_address(self._block.address + ASKED).value = 1
+        ctypes.c_int32.from_address(self.address + ASKED).value = 1
 
     def of_this_thread(self) -> int:
         """The address of the block for a call of this thread."""
-        return self._address if get_ident() == self._main else self._quiet_address
+        return self.address if get_ident() == self._main else self._quiet_address
 
 
 @once

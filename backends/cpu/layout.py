@@ -11,9 +11,29 @@ POOL_BYTES = 4096  # of a thread pool, all zero where its threads have not start
 # It goes on behind ANSWER: how often the thread was asked to set ASKED, whether it is there, after which time it does
 # so (a timespec), and a word that nobody changes. ASKED, which loops read, has a cache line of its own.
 REQUESTS, STARTED, PERIOD, NEVER = 64, 68, 72, 88
+# The thread whose calls it ends (as `threading.get_ident`), and the address of the block for those of other threads.
+MAIN, QUIET = 96, 104
 SIGNALS_BYTES = 128
 # Ctrl-C is answered within this time. Each answer takes 0.2 microseconds, or waits for the thread that has the GIL.
 PERIOD_NANOSECONDS = 100_000_000
+
+# --- calls from Python (fastcall.py) ---
+
+# Objects of CPython and arrays of NumPy; `dispatch.is_known` looks whether these are so.
+REFERENCES, TYPE, LENGTH = 0, 8, 16
+DATA, RANK, SIZES, DTYPE, FLAGS = 16, 24, 32, 56, 64
+DENSE, WRITEABLE = 0x101, 0x400  # flags of arrays: C-contiguous and aligned; may be written
+
+# A dispatch: how many inputs and outputs a program has, and their records; the list of frames that are free, as the
+# addresses of their `shlo_call`; the program's entry; its thread pool, the block that ends its loops (0: it has none);
+# what is needed of Python and NumPy.
+INPUT_COUNT, OUTPUT_COUNT, INPUTS, OUTPUTS, FRAMES, PROGRAM, POOL, SIGNALS = range(0, 64, 8)
+NONE, ARRAY_TYPE, NEW_FROM_DESCR, SET_BASE_OBJECT = range(64, 96, 8)
+DISPATCH_BYTES = 96
+# The record of an input or output: its dtype, rank, and where its sizes are; of an output besides its bytes, the list
+# of memory that the pool keeps for it (0: NumPy's own), and which input is donated to it (-1: none).
+OF_DTYPE, OF_RANK, OF_SIZES, OF_BYTES, OF_KEPT, OF_SOURCE = range(0, 48, 8)
+INPUT_BYTES, OUTPUT_BYTES = 24, 48
 
 # --- a grid of processes (grid.py) ---
 

@@ -1,10 +1,10 @@
 """The thread pool of compiled programs, emitted as native code by our own builder.
 
-One job at a time; the caller works too. A job is `chunks` calls of `task(context, begin, end, thread)`. All state hangs
-on one 64-bit ticket, generation in the high half and chunks left in the low half: whoever decrements it owns a chunk,
-and because the job cannot end before that chunk is counted as completed, the job's fields are stable when the owner
-reads them. Nobody ever waits for a thread that has not taken a chunk, so a worker that sleeps (or does not exist, in a
-forked child) costs nothing but its help.
+One job at a time: who comes while another call's job runs does its own alone. The caller works too. A job is `chunks`
+calls of `task(context, begin, end, thread)`. All state hangs on one 64-bit ticket, generation in the high half and
+chunks left in the low half: whoever decrements it owns a chunk, and because the job cannot end before that chunk is
+counted as completed, the job's fields are stable when the owner reads them. Nobody ever waits for a thread that has not
+taken a chunk, so a worker that sleeps (or does not exist, in a forked child) costs nothing but its help.
 
 Workers and caller spin for a while, then sleep in a futex: unbounded spinning collapses on a busy machine. A worker
 spins longer: the next job of a loop comes before it sleeps, so the caller need not wake it, which costs as much as a
@@ -25,7 +25,7 @@ TICKET, TASK, CONTEXT, ITERATIONS, CHUNK, CHUNKS, GOAL = 0, 8, 16, 24, 32, 40, 4
 SLEEPERS = 64
 COMPLETED, WAITING = 128, 132
 STOP, STARTED = 192, 200  # whether the workers are to end; how many there are
-TAKEN = 256  # whether a call has the pool (`library_functions`)
+TAKEN = 256  # whether a job of another call runs
 WORKER_SLOTS, SLOT_BYTES = 1024, 24  # of every worker its argument, (pool, thread number), and its handle
 MAX_THREADS = (POOL_BYTES - WORKER_SLOTS) // SLOT_BYTES
 
@@ -237,19 +237,18 @@ def _slot(f: Function, number: Value) -> Value:
 
 
 def functions(target: CpuTarget) -> list[Function]:
-    """The pool's functions; `shlo_pool_start` and `shlo_pool_run` are the ones to call."""
-    return [_worker_function(target), _run_function(target), _start_function(target)]
+    """The pool's functions; `shlo_pool_start` and `shlo_pool_try` are the ones to call."""
+    return [_worker_function(target), _run_function(target), _start_function(target), _try_function(target)]
 
 
 def library_functions(target: CpuTarget) -> list[Function]:
-    """What the pool of a library needs besides: there is no Python that lends it to one call at a time, and it may be
-    unloaded."""
-    return [*functions(target), _try_function(target), _stop_function(target)]
+    """What the pool of a library needs besides: it may be unloaded."""
+    return [*functions(target), _stop_function(target)]
 
 
 def _try_function(target: CpuTarget) -> Function:
-    """void shlo_pool_try(pool, task, context, iterations, chunk): as `shlo_pool_run`, or, while another call has the
-    pool, all of the job in this thread."""
+    """void shlo_pool_try(pool, task, context, iterations, chunk): as `shlo_pool_run`, or, while the pool has a job of
+    another call, all of the job in this thread."""
     parameters = [("pool", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)]
     f = Function("shlo_pool_try", parameters, target.emitter())
     taken = _field(f, f.pool, TAKEN)

@@ -24,11 +24,11 @@ def _code() -> NativeCode:
 @once
 def parallel_for() -> int:
     """The address of `shlo_parallel_for` (include/shlo_call.h) of pools; its context is a pool's address."""
-    return _code().address("shlo_pool_run")
+    return _code().address("shlo_pool_try")
 
 
 class ThreadPool:
-    """Worker threads, which start with the first job; one call at a time has them.
+    """Worker threads, which start with the first call; `parallel_for` gives them one job at a time.
 
     Pools live as long as the process: their threads sleep in code and on memory that must outlast them.
     """
@@ -45,25 +45,16 @@ class ThreadPool:
         ctypes.memset(self.address, 0, POOL_BYTES)
         self._started = False
 
-    def acquire(self) -> bool:
-        """Take the pool for one call, if no other call has it; then `release` it.
+    def start(self) -> None:
+        """Start the threads, if they are not there.
 
         Raises:
-            ResourceError: the system refuses to start the threads.
+            ResourceError: the system refuses to start all of them; once, then calls go on with those that started.
         """
-        if not self._lock.acquire(blocking=False):
-            return False
         if not self._started:
-            try:
-                self._start()
-            except BaseException:
-                self.release()
-                raise
-        return True
-
-    def release(self) -> None:
-        """Give the pool back."""
-        self._lock.release()
+            with self._lock:
+                if not self._started:
+                    self._start()
 
     def _start(self) -> None:
         start = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(_code().address("shlo_pool_start"))

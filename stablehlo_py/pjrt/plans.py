@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Sequence
 
-from stablehlo_py import forks
 from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.cpu import helpers
 from stablehlo_py.backends.cpu.grid_memory import FAILURES
 from stablehlo_py.backends.cpu.layout import BARRIER_BYTES, HEADER_BYTES, PROCESS_BYTES, RECORD_BYTES, STUCK
 from stablehlo_py.backends.cpu.native import NativeCode
-from stablehlo_py.backends.cpu.threads import ThreadPool
+from stablehlo_py.backends.cpu.threads import ThreadPool, pool_for
 from stablehlo_py.errors import CommunicationError
 from stablehlo_py.pjrt.blocks import Memory, calloc
 from stablehlo_py.pjrt.fields import GRID, PLAN, RESULT, SHARED_EVENTS, job_places
@@ -23,8 +21,6 @@ from stablehlo_py.runtime.program import CompiledProgram, GridPlan, Spec
 _INLINE_BYTES = 64 << 10
 
 _LINE = 64  # of the cache
-_lock = forks.Lock()
-_pools: dict[int, ThreadPool] = {}
 _never = calloc(64)  # a block that ends no loop
 
 
@@ -156,12 +152,7 @@ def _is_cheap(program: CompiledProgram, size: int) -> bool:
 
 
 def _pool(threads: int) -> ThreadPool:
-    """The pool of this platform with so many threads. Native code lends it to one call at a time (`shlo_pool_try`), so
-    it is taken once, and for good."""
-    with _lock:
-        if threads not in _pools:
-            made = ThreadPool(threads)
-            made.acquire()
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # its threads work until the process ends
-            _pools[threads] = made
-        return _pools[threads]
+    """The pool of this platform with so many threads, which have started."""
+    pool = pool_for(threads)
+    pool.start()
+    return pool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class Executable(CompiledModel):
         self._leaves = program.leaves
         self._layouts = [_layout_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
+        self._fast_call: Callable[..., tuple[np.ndarray, ...] | None] | None = None
+        self._is_first = True
         self.random_keys = RandomKeys()
 
     @property
@@ -57,6 +59,10 @@ class Executable(CompiledModel):
             ArgumentError: the arguments do not fit; every one that does not is named.
             CallError: the function behind a custom call failed.
         """
+        if self._fast_call is not None:
+            results = self._fast_call(*arrays)
+            if results is not None:
+                return results
         try:
             checks = self._checks
             ready = len(arrays) == len(checks)
@@ -70,7 +76,11 @@ class Executable(CompiledModel):
                         ready = False
                         break
             prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs, self._leaves)  # type: ignore[assignment]
-            return tuple(self._loaded.run(prepared, self._layouts))
+            results = tuple(self._loaded.run(prepared, self._layouts))
+            if ready and self._is_first:
+                self._is_first = False
+                self._fast_call = self._loaded.fast_call([_layout_of(spec) for spec in self.inputs], self._layouts)
+            return results
         except Exception as error:
             if is_expected(error):
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,10 @@ class LoadedProgram:
         results, places = self.allocate(arrays, inputs, layouts)
         run(inputs, places, *sizes)
         return results
+
+    def fast_call(self, inputs: Layouts, outputs: Layouts) -> Callable[..., Any] | None:
+        """As `Code.fast_call`, with this program's memory."""
+        return self.code.fast_call(inputs, outputs, self._memory)
 
     def allocate(
         self, arrays: Sequence[np.ndarray], inputs: list[int], layouts: Layouts

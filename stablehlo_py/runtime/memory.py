@@ -14,11 +14,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ctypes import Array, addressof, c_char
+from sys import getrefcount
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.dialect.alignment import ALIGNMENT, aligned
+from stablehlo_py.dialect.alignment import ALIGNMENT
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.foreign import memory_at
 
@@ -32,41 +33,50 @@ _at_start_of = c_char.from_buffer
 HUGE_PAGE = 2 << 20
 # Below this NumPy's own allocation is faster, and its pages are warm.
 SMALL = 32 << 10
-# What the pool keeps for the next call.
+PAGE = 4 << 10  # sizes that differ by less share memory
+# What the pool keeps for the next calls, of all sizes and of each.
 KEPT_BYTES = 1 << 30
+KEPT_ARRAYS = 16
+ALONE = 2  # references to what only a variable refers to, as `getrefcount` counts them
 
 
 class Block:
-    """Aligned memory of at least `size` bytes at `address`; freed with the object.
+    """Aligned memory of `size` bytes at `address`; freed with the object and all arrays in it.
+
+    Attributes:
+        memory: its bytes. The base of this array is no array, so NumPy keeps it as the base of arrays that lie in it.
 
     Raises:
         ResourceError: the memory is not to be had.
     """
 
-    __slots__ = ("_owner", "address", "size")
+    __slots__ = ("address", "memory", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
+        owner: bytearray | mmap.mmap
         if size < HUGE_PAGE // 2:
-            owner = np.empty(size + ALIGNMENT, np.uint8)
-            start = owner.__array_interface__["data"][0]
-            self.address = aligned(start)
-            self._owner: object = owner
-            return
-        try:
-            # Private: mmap's default is memory shared with forked children, which huge pages do not serve either.
-            region = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except (OSError, OverflowError, ValueError) as error:
-            raise ResourceError(
-                f"{size} bytes of memory are not to be had: {error}", remedy="free memory, or run a smaller batch"
-            ) from error
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            # Kernels without transparent huge pages refuse the hint; ordinary pages serve as well.
-            with suppress(OSError):
-                region.madvise(mmap.MADV_HUGEPAGE)
-        start = np.frombuffer(region, np.uint8).__array_interface__["data"][0]
-        self.address = -(-start // HUGE_PAGE) * HUGE_PAGE
-        self._owner = region
+            owner, unit = bytearray(size + ALIGNMENT), ALIGNMENT
+        else:
+            owner, unit = _huge_pages(size), HUGE_PAGE
+        start = np.frombuffer(owner, np.uint8).__array_interface__["data"][0]
+        self.address = -(-start // unit) * unit
+        self.memory = np.ndarray(size, np.uint8, owner, self.address - start)
+
+
+def _huge_pages(size: int) -> mmap.mmap:
+    try:
+        # Private: mmap's default is memory shared with forked children, which huge pages do not serve either.
+        region = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError, ValueError) as error:
+        raise ResourceError(
+            f"{size} bytes of memory are not to be had: {error}", remedy="free memory, or run a smaller batch"
+        ) from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # Kernels without transparent huge pages refuse the hint; ordinary pages serve as well.
+        with suppress(OSError):
+            region.madvise(mmap.MADV_HUGEPAGE)
+    return region
 
 
 def address_of(array: np.ndarray) -> int:
@@ -111,30 +121,19 @@ def require(size: int, what: str) -> None:
         )
 
 
-class _Lease:
-    """Base object of a result array: gives the block back when the last view of the array dies."""
-
-    __slots__ = ("__array_interface__", "_block", "_pool")
-
-    def __init__(self, pool: _Pool, block: Block, shape: tuple[int, ...], typestr: str) -> None:
-        self._pool = pool
-        self._block = block
-        self.__array_interface__ = {"shape": shape, "typestr": typestr, "data": (block.address, False), "version": 3}
-
-    def __del__(self) -> None:
-        self._pool.give_back(self._block)
-
-
 class _Pool:
-    """Blocks of the process, by size, for the next arrays; thread-safe. Blocks are kept of sizes that somebody has
-    claimed, those last used first, and no more than KEPT_BYTES of them."""
+    """Memory of the process for results, by size. It serves an array as long as that lives, and then the next one: it
+    is free while nobody but this pool refers to it. Memory is kept of sizes that somebody has claimed; of each size for
+    so many arrays, and of all together KEPT_BYTES.
+
+    Whoever takes memory holds the GIL from the look at the references until there is another one, as native code does
+    (backends/cpu/direct.py), or takes it off its list for that time.
+    """
 
     def __init__(self) -> None:
-        self._free: OrderedDict[int, list[Block]] = OrderedDict()  # the sizes last used at the end
+        self._kept: OrderedDict[int, list[np.ndarray]] = OrderedDict()  # the sizes that last grew at the end
         self._claims: Counter[int] = Counter()
-        self._kept = 0
-        self._limit = KEPT_BYTES  # an attribute, since globals are gone when the last arrays die at exit
-        self._lock = threading.RLock()  # reentrant: the garbage collector may run, and end arrays, while it is held
+        self._lock = threading.RLock()  # reentrant: the garbage collector may run, and end owners, while it is held
         # Another thread may hold the lock at the moment of a fork; in the child nobody would ever release it.
         os.register_at_fork(after_in_child=self._renew_lock)
 
@@ -142,54 +141,61 @@ class _Pool:
         self._lock = threading.RLock()
 
     def claim(self, claimed: dict[int, None], size: int, most: int) -> None:
-        """Enter a size in the claims of one owner, and keep blocks of it; the owner's oldest claim ends where there are
+        """Enter a size in the claims of one owner, and keep memory of it; the owner's oldest claim ends where there are
         more than `most`."""
         with self._lock:
             if size in claimed:  # since another thread looked
                 return
             claimed[size] = None
             self._claims[size] += 1
+            self._kept.setdefault(size, [])
             if len(claimed) > most:
                 oldest = next(iter(claimed))
                 del claimed[oldest]
                 self.release((oldest,))
 
     def release(self, sizes: Iterable[int]) -> None:
-        """End a claim for each of these sizes; blocks of a size that nobody claims any more are freed."""
+        """End a claim for each of these sizes; memory of a size that nobody claims any more goes with its arrays."""
         with self._lock:
             for size in sizes:
                 self._claims[size] -= 1
                 if self._claims[size] <= 0:
                     del self._claims[size]
-                    self._kept -= size * len(self._free.pop(size, ()))
+                    self._kept.pop(size, None)
 
-    def take(self, size: int) -> Block:
-        """A block of exactly this size. Raises ResourceError."""
-        with self._lock:
-            blocks = self._free.get(size)
-            if blocks:
-                block = blocks.pop()
-                self._kept -= size
-                return block
-        return Block(size)
+    def kept(self, size: int) -> list[np.ndarray]:
+        """What is kept of a size that is claimed."""
+        return self._kept[size]
 
-    def give_back(self, block: Block) -> None:
-        """Keep a block for the next array of its size, if that is claimed."""
-        size = block.size
+    def take(self, size: int) -> np.ndarray:
+        """Memory of exactly this size, free until now. Raises ResourceError."""
+        kept = self._kept.get(size, [])
+        for _ in range(len(kept)):
+            try:
+                memory = kept.pop(0)
+            except IndexError:  # others have all of it in their hands at this moment
+                break
+            is_free = getrefcount(memory) == ALONE
+            kept.append(memory)
+            if is_free:
+                return memory
+        memory = Block(size).memory
         with self._lock:
-            if size not in self._claims:
-                return
-            blocks = self._free.pop(size, None) or []
-            blocks.append(block)
-            self._free[size] = blocks  # the last one now
-            self._kept += size
-            while self._kept > self._limit:
-                oldest, blocks = next(iter(self._free.items()))
-                if blocks:
-                    blocks.pop()
-                    self._kept -= oldest
-                else:
-                    del self._free[oldest]
+            if size in self._claims:
+                self._keep(size, memory)
+        return memory
+
+    def _keep(self, size: int, memory: np.ndarray) -> None:
+        kept = self._kept[size]
+        kept.append(memory)
+        if len(kept) > KEPT_ARRAYS:
+            del kept[0]
+        self._kept.move_to_end(size)
+        excess = sum(each * len(memories) for each, memories in self._kept.items()) - KEPT_BYTES
+        for each, memories in self._kept.items():
+            while excess > 0 and memories:
+                del memories[0]
+                excess -= each
 
 
 _POOL = _Pool()
@@ -242,12 +248,18 @@ class ArrayMemory:
         return made
 
     def _large(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> tuple[np.ndarray, int]:
-        """One that is worth a block of the pool."""
-        rounded = -(-size // 4096) * 4096
+        """One that is worth memory of the pool."""
+        rounded = self._claim(size)
+        memory = self._pool.take(rounded)
+        return np.ndarray(shape, dtype, memory), address_of(memory)
+
+    def _claim(self, size: int) -> int:
+        rounded = -(-size // PAGE) * PAGE
         if rounded not in self._claimed:
             self._pool.claim(self._claimed, rounded, self._most)
-        block = self._pool.take(rounded)
-        if dtype.kind == "V" or dtype.isbuiltin != 1:  # ml_dtypes types have no type string of their own
-            raw = np.asarray(_Lease(self._pool, block, (size,), "|u1"))
-            return raw.view(dtype).reshape(shape), block.address
-        return np.asarray(_Lease(self._pool, block, shape, dtype.str)), block.address
+        return rounded
+
+    def kept(self, size: int) -> list[np.ndarray] | None:
+        """What the pool keeps for arrays of `size` bytes, which native code takes from; None: such arrays are NumPy's
+        own. An owner may have so many sizes without giving one up."""
+        return None if size < SMALL else self._pool.kept(self._claim(size))

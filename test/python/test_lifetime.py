@@ -136,9 +136,8 @@ def test_memory_of_results_is_reused_while_their_executable_lives(pool: memory._
     assert executable(argument)[0].ctypes.data == address
     (last,) = executable(argument)
     del executable
-    assert pool._kept == 0
-    del last  # nobody waits for its memory any more
-    assert pool._kept == 0
+    assert not pool._kept  # nobody waits for its memory any more
+    assert (last == 2).all()
 
 
 def test_memory_of_ever_new_shapes_is_given_up(pool: memory._Pool) -> None:
@@ -146,20 +145,27 @@ def test_memory_of_ever_new_shapes_is_given_up(pool: memory._Pool) -> None:
     sizes = [memory.SMALL + 4096 * number for number in range(10)]
     for size in (*sizes, *sizes[-2:]):
         owner.array((size,), np.dtype(np.uint8), size)
-    assert pool._kept == sum(sizes[-2:])
+    assert [(size, len(memories)) for size, memories in pool._kept.items()] == [(size, 1) for size in sizes[-2:]]
     del owner
-    assert pool._kept == 0
+    assert not pool._kept
 
 
-def test_a_full_pool_forgets_what_was_used_longest_ago(pool: memory._Pool) -> None:
-    pool._limit = 3 * memory.SMALL
-    claims: dict[int, None] = {}
+def test_a_full_pool_forgets_what_it_made_longest_ago(pool: memory._Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "KEPT_BYTES", 3 * memory.SMALL)
     sizes = [memory.SMALL, memory.SMALL + 4096, memory.SMALL + 8192]
-    for size in sizes:
-        pool.claim(claims, size, most=3)
-        pool.give_back(memory.Block(size))
-    assert [size for size, blocks in pool._free.items() if blocks] == sizes[1:]
-    assert pool._kept == sum(sizes[1:])
+    owner = memory.ArrayMemory(sizes=3)
+    arrays = [owner.array((size,), np.dtype(np.uint8), size) for size in sizes]
+    assert [(size, len(memories)) for size, memories in pool._kept.items()] == [*zip(sizes, (0, 1, 1), strict=True)]
+    for number, array in enumerate(arrays):
+        array[:] = number
+    assert [array.sum() for array in arrays] == [number * size for number, size in enumerate(sizes)]
+
+
+def test_the_pool_keeps_no_more_arrays_of_a_size_than_it_looks_through(pool: memory._Pool) -> None:
+    owner = memory.ArrayMemory(sizes=1)
+    arrays = [owner.array((memory.SMALL,), np.dtype(np.uint8), memory.SMALL) for _ in range(3 * memory.KEPT_ARRAYS)]
+    assert len({memory.address_of(array) for array in arrays}) == len(arrays)
+    assert len(pool.kept(memory.SMALL)) == memory.KEPT_ARRAYS
 
 
 def test_resident_memory_is_flat() -> None:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from contextlib import suppress
 
@@ -52,7 +51,7 @@ def run(pool: ThreadPool, task: int, iterations: int, chunk: int) -> np.ndarray:
     """What the task counted; the pool must be held."""
     counts = np.zeros(max(1, iterations), np.int64)
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
-    function(threads._code().address("shlo_pool_run"))(pool.address, task, counts.ctypes.data, iterations, chunk)
+    function(threads._code().address("shlo_pool_try"))(pool.address, task, counts.ctypes.data, iterations, chunk)
     return counts[:iterations]
 
 
@@ -62,62 +61,51 @@ def run(pool: ThreadPool, task: int, iterations: int, chunk: int) -> np.ndarray:
 )
 def test_every_iteration_runs_once(task: int, count: int, iterations: int, chunk: int) -> None:
     pool = pool_for(count)
-    assert pool.acquire()
-    try:
-        counts = run(pool, task, iterations, chunk)
-    finally:
-        pool.release()
+    pool.start()
+    counts = run(pool, task, iterations, chunk)
     assert ((counts & 0xFFFFFFFF) == 1).all()
     assert ((counts >> 32) < count).all()
 
 
 def test_many_jobs_in_a_row(task: int) -> None:
     pool = pool_for(3)
-    assert pool.acquire()
-    try:
-        for number in range(5000):
-            iterations = 1 + number % 13
-            assert (run(pool, task, iterations, 1 + number % 3) & 0xFFFFFFFF == 1).all()
-    finally:
-        pool.release()
+    pool.start()
+    for number in range(5000):
+        iterations = 1 + number % 13
+        assert (run(pool, task, iterations, 1 + number % 3) & 0xFFFFFFFF == 1).all()
 
 
 def test_workers_that_sleep_are_woken(task: int) -> None:
     pool = pool_for(4)
-    assert pool.acquire()
-    try:
-        run(pool, task, 100, 1)
-        sleepers = ctypes.c_int32.from_address(pool.address + native.SLEEPERS)
-        deadline = time.monotonic() + 20
-        while sleepers.value < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert sleepers.value == 3, "idle workers must not spin"
-        helpers: set[int] = set()
-        while not helpers and time.monotonic() < deadline:
-            # Work enough that a worker which was woken finds some left.
-            helpers = set((run(pool, task, 2_000_000, 1000) >> 32).tolist()) - {0}
-        assert helpers, "no worker ever helped"
-    finally:
-        pool.release()
+    pool.start()
+    run(pool, task, 100, 1)
+    sleepers = ctypes.c_int32.from_address(pool.address + native.SLEEPERS)
+    deadline = time.monotonic() + 20
+    while sleepers.value < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sleepers.value == 3, "idle workers must not spin"
+    helpers: set[int] = set()
+    while not helpers and time.monotonic() < deadline:
+        # Work enough that a worker which was woken finds some left.
+        helpers = set((run(pool, task, 2_000_000, 1000) >> 32).tolist()) - {0}
+    assert helpers, "no worker ever helped"
 
 
-def test_one_call_at_a_time_has_the_pool(task: int) -> None:
+def test_a_job_runs_alone_while_the_pool_has_another(task: int) -> None:
     pool = pool_for(2)
-    assert pool.acquire()
-    taken: list[bool] = []
-    other = threading.Thread(target=lambda: taken.append(pool.acquire()))
-    other.start()
-    other.join()
-    assert taken == [False]
-    pool.release()
-    assert pool.acquire()
-    pool.release()
+    pool.start()
+    taken = ctypes.c_int32.from_address(pool.address + native.TAKEN)
+    taken.value = 1
+    try:
+        counts = run(pool, task, 100_000, 10)
+    finally:
+        taken.value = 0
+    assert (counts == 1).all(), "one call of the task, by thread 0"
 
 
 def test_workers_leave_signals_to_the_main_thread() -> None:
     pool = pool_for(2)
-    assert pool.acquire()
-    pool.release()
+    pool.start()
     blocked = []
     for thread in os.listdir("/proc/self/task"):
         # A thread of an earlier test may end between the two.
