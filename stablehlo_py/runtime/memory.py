@@ -126,8 +126,8 @@ class _Pool:
     is free while nobody but this pool refers to it. Memory is kept of sizes that somebody has claimed; of each size for
     so many arrays, and of all together KEPT_BYTES.
 
-    Whoever takes memory holds the GIL from the look at the references until there is another one, as native code does
-    (backends/cpu/direct.py), or takes it off its list for that time.
+    Whoever takes memory holds the GIL from the look at the references until there is another one, as native code does,
+    or takes it off its list for that time.
     """
 
     def __init__(self) -> None:

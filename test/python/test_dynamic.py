@@ -253,13 +253,13 @@ class GuardedBlock(Block):
 
     def __init__(self, size):
         super().__init__(size + self.MARGIN)
-        self.memory = (ctypes.c_ubyte * self.MARGIN).from_address(self.address + size)
-        ctypes.memset(self.memory, 0xAB, self.MARGIN)
+        self.margin = (ctypes.c_ubyte * self.MARGIN).from_address(self.address + size)
+        ctypes.memset(self.margin, 0xAB, self.MARGIN)
         self.made.append(self)
 
     @property
     def is_whole(self):
-        return bytes(self.memory) == b"\xab" * self.MARGIN
+        return bytes(self.margin) == b"\xab" * self.MARGIN
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
@@ -278,7 +278,7 @@ def test_calls_stay_inside_their_arena(dtype, monkeypatch):
         total, y, _ = executable(x)
         np.testing.assert_allclose(y, np.log(np.sin(x) + 2), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(total, y.sum(), rtol=1e-4)
-        executable._once._code._frames.clear()
+        executable._once._code._free.clear()
         assert GuardedBlock.made
         assert all(block.is_whole for block in GuardedBlock.made)
 

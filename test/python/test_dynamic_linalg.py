@@ -223,13 +223,13 @@ class GuardedBlock(Block):
 
     def __init__(self, size: int) -> None:
         super().__init__(size + self.MARGIN)
-        self.memory = (ctypes.c_ubyte * self.MARGIN).from_address(self.address + size)
-        ctypes.memset(self.memory, 0xAB, self.MARGIN)
+        self.margin = (ctypes.c_ubyte * self.MARGIN).from_address(self.address + size)
+        ctypes.memset(self.margin, 0xAB, self.MARGIN)
         self.made.append(self)
 
     @property
     def is_whole(self) -> bool:
-        return bytes(self.memory) == b"\xab" * self.MARGIN
+        return bytes(self.margin) == b"\xab" * self.MARGIN
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_calls_stay_inside_their_arena(name: str, dtype: type, monkeypatch: pyte
         GuardedBlock.made.clear()
         arrays = arrays_of(shapes, dtype, n=n, m=n + 1, b=2)
         check(executable(*arrays), jax.jit(function)(*arrays))
-        executable._once._code._frames.clear()
+        executable._once._code._free.clear()
         assert GuardedBlock.made
         assert all(block.is_whole for block in GuardedBlock.made)
 

@@ -47,7 +47,7 @@ def soiled(executable: shlo.Executable, results: tuple[np.ndarray, ...]) -> None
     """Fill with ones what the next call will use: its arena, and the memory of results that are given up."""
     for result in results:
         ctypes.memset(result.__array_interface__["data"][0], 0xFF, result.nbytes)
-    for frame in executable._loaded.code._frames:
+    for frame in executable._loaded.code._frames.values():
         ctypes.memset(frame.arena.address, 0xFF, executable._program.arena_bytes)
 
 
