@@ -10,8 +10,8 @@ Bramas, A Novel Hybrid Quicksort Algorithm Vectorized using AVX-512 (2017); Muss
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+from stablehlo_py.backends.cpu.kernels.bitonic import sorted_register, sorted_registers
 from stablehlo_py.backends.cpu.kernels.records import Order, RecordSorter
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I1, I8, I16, I64, Index, Value, VectorType
@@ -156,7 +156,7 @@ class QuickSorter(RecordSorter):
         step = f.index(f.idiv(f.isub(high, low), self.width))
         places = f.binary("mul", f.lane_ids(self.width), f.splat(step, self.width))
         taken = f.gather(self.vector, source, f.binary("add", f.splat(low, self.width), places))
-        return f.extract(self._sorted_registers([taken])[0], self.width // 2)
+        return f.extract(sorted_register(f, taken), self.width // 2)
 
     def _below(self, count: Value) -> Value:
         """The mask of the first lanes, so many."""
@@ -224,57 +224,9 @@ class QuickSorter(RecordSorter):
             left = f.intrinsic("smax", f.index(f.isub(size, number * width)), f.const(0))
             masks.append(self._below(f.intrinsic("smin", left, f.const(width))))
             values.append(f.masked_load(self.vector, source, number * width, masks[-1], greatest))
-        for number, value in enumerate(self._sorted_registers(values)):
+        found = sorted_registers(f, values) if registers > 1 else [sorted_register(f, values[0])]
+        for number, value in enumerate(found):
             f.store(value, target, number * width, masks[number])
-
-    def _sorted_registers(self, values: Sequence[Value]) -> list[Value]:
-        """The records of registers in order (Batcher's bitonic network)."""
-        width, found = self.width, list(values)
-        size = 2
-        while size <= width * len(found):
-            if size <= width:
-                found = [self._exchanged(each, size - 1) for each in found]
-            else:
-                self._mirror(found, size // width)
-            distance = size // 4
-            while distance:
-                if distance >= width:
-                    self._halves(found, distance // width)
-                else:
-                    found = [self._exchanged(each, distance) for each in found]
-                distance //= 2
-            size *= 2
-        return found
-
-    def _exchanged(self, value: Value, differs: int) -> Value:
-        """Each lane the lesser of itself and its partner where that follows, else the greater. The numbers of partners
-        differ in these bits."""
-        f = self.f
-        lanes = [lane ^ differs for lane in range(self.width)]
-        other = f.shuffle(value, value, lanes)
-        is_lower = f.const_lanes([int(lane < lanes[lane]) for lane in range(self.width)], I1)
-        return f.select(is_lower, f.intrinsic("umin", value, other), f.intrinsic("umax", value, other))
-
-    def _ordered(self, values: list[Value], low: int, high: int) -> None:
-        f, a, b = self.f, values[low], values[high]
-        values[low], values[high] = f.intrinsic("umin", a, b), f.intrinsic("umax", a, b)
-
-    def _mirror(self, values: list[Value], group: int) -> None:
-        """Compare each record of a group of registers with the one that lies as far from the other end."""
-        for start in range(0, len(values), group):
-            for number in range(group // 2):
-                low, high = start + number, start + group - 1 - number
-                values[high] = self._reversed(values[high])
-                self._ordered(values, low, high)
-
-    def _reversed(self, value: Value) -> Value:
-        return self.f.shuffle(value, value, range(self.width - 1, -1, -1))
-
-    def _halves(self, values: list[Value], distance: int) -> None:
-        """Compare registers that are so far apart."""
-        for number in range(len(values)):
-            if not number & distance:
-                self._ordered(values, number, number + distance)
 
     # --- heap --------------------------------------------------------------------------------------------------------
 
@@ -282,7 +234,7 @@ class QuickSorter(RecordSorter):
         """Sort so many records in place, and bring them to `target`."""
         f = self.f
 
-        def sift(record: Value, start: Index, count: Index) -> None:
+        def sift(record: Value, start: Value, count: Value) -> None:
             """Put a record where it belongs below a place of the heap, whose own one is free."""
 
             def child(at: Value) -> Value:
@@ -306,21 +258,20 @@ class QuickSorter(RecordSorter):
                 f.store(f.load(self.word, source, below), source, at)
                 return [below]
 
-            (place,) = f.while_([f.index(start)], sinks, move)
+            (place,) = f.while_([start], sinks, move)
             f.store(record, source, place)
 
         half = f.idiv(size, 2)
 
-        def build(number: Value) -> None:
-            at = f.isub(f.isub(half, 1), number)
-            sift(f.load(self.word, source, at), at, size)
+        def step(number: Value) -> None:
+            """Make one heap more of two, then take the greatest record of it, again and again."""
+            builds = f.cmp("slt", number, f.index(half))
+            place = f.index(f.isub(f.isub(half, 1), number))
+            last = f.index(f.isub(f.isub(f.iadd(size, half), 1), number))
+            at = f.select(builds, place, last)
+            record = f.load(self.word, source, at)
+            f.store(f.select(builds, record, f.load(self.word, source, 0)), source, at)
+            sift(record, f.select(builds, place, f.const(0)), f.select(builds, f.index(size), last))
 
-        def take(number: Value) -> None:
-            last = f.isub(f.isub(size, 1), number)
-            record = f.load(self.word, source, last)
-            f.store(f.load(self.word, source, 0), source, last)
-            sift(record, 0, last)
-
-        f.loop(0, half, 1, build)
-        f.loop(0, f.isub(size, 1), 1, take)
+        f.loop(0, f.iadd(half, f.isub(size, 1)), 1, step)
         f.loop(0, size, 1, lambda i: f.store(f.load(self.word, source, i), target, i))
