@@ -96,15 +96,12 @@ def _step(
     return result
 
 
-def _quarters(f: Function, vectors: list[list[Value]]) -> list[list[Value]]:
-    """The transpose of a square of complex numbers, each row a vector of its first half and one of its second."""
-    half = len(vectors) // 2
-    turned: list[list[Value]] = [[] for _ in vectors]
-    for side in range(2):
-        for rows in (vectors[:half], vectors[half:]):
-            for number, column in enumerate(transposed(f, [row[side] for row in rows], 2), side * half):
-                turned[number].append(f.opaque(column))
-    return turned
+def _halves_transposed(f: Function, rows: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """The columns of twice as many rows as a vector has complex numbers: each a vector of its first half and one of its
+    second."""
+    half = len(rows) // 2
+    parts = ([f.opaque(column) for column in transposed(f, some, 2)] for some in (rows[:half], rows[half:]))
+    return list(zip(*parts, strict=True))
 
 
 def load_rows(
@@ -120,12 +117,11 @@ def load_rows(
             steps = f.binary("mul", f.lane_ids(lanes), f.splat(f.index(n), lanes)) if not is_known(n) else None
             put(j, types.gather(f, of, at, steps or f.const_lanes([int(lane * n) for lane in range(lanes)], I64)))
 
-    def square(block: Index) -> None:
-        j = f.imin(f.imul(block, lanes), n - lanes)
-        for lane, column in enumerate(_loaded(f, of, pointer, n, lanes, j)):
-            put(f.iadd(j, lane), column)
+    def columns(j: Index) -> None:
+        for number, column in enumerate(_loaded(f, of, pointer, n, lanes, j)):
+            put(f.iadd(j, number), column)
 
-    _sweep(f, n, lanes, single, square)
+    _sweep(f, of, n, lanes, single, columns)
 
 
 def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, get: Callable[[Index], Lanes]) -> None:
@@ -137,20 +133,24 @@ def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int,
             one = each(lambda part, lane=lane: f.extract(part, lane) if lanes > 1 else part, value)
             types.store(f, of, one, pointer, f.iadd(j, lane * n))
 
-    def square(block: Index) -> None:
-        j = f.imin(f.imul(block, lanes), n - lanes)
-        _stored(f, of, pointer, n, j, [get(f.iadd(j, lane)) for lane in range(lanes)])
+    def columns(j: Index) -> None:
+        _stored(f, of, pointer, n, lanes, j, [get(f.iadd(j, number)) for number in range(_columns(of, lanes))])
 
-    _sweep(f, n, lanes, single, square)
+    _sweep(f, of, n, lanes, single, columns)
+
+
+def _columns(of: Element, lanes: int) -> int:
+    """Elements of a row that are transposed at once: those of one vector."""
+    return lanes // 2 if of.is_complex else lanes
 
 
 def _loaded(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, j: Index) -> list[Lanes]:
-    """Elements j.. of as many rows, those of an element in a vector."""
+    """Elements j.. of as many rows as lanes, those of an element in a vector."""
     if not of.is_complex:
         whole = [types.load(f, of, pointer, f.iadd(j, lane * n), lanes) for lane in range(lanes)]
         return list(transposed(f, [row for row in whole if isinstance(row, Value)]))
-    rows = [load_halves(f, of, pointer, f.imul(f.iadd(j, lane * n), 2), lanes) for lane in range(lanes)]
-    columns: list[Lanes] = [*transposed_halves(f, rows)]
+    rows = [f.load(vector(lanes, of.storage), pointer, f.imul(f.iadd(j, lane * n), 2)) for lane in range(lanes)]
+    columns: list[Lanes] = [*_parted(f, _halves_transposed(f, rows))]
     return columns
 
 
@@ -162,40 +162,47 @@ def load_halves(f: Function, of: Element, pointer: Value, at: Index, lanes: int)
 
 def transposed_halves(f: Function, rows: list[list[Value]]) -> list[tuple[Value, Value]]:
     """As `transposed`, of rows as `load_halves` gives them; the results are real and imaginary parts."""
-    lanes, columns = len(rows), _quarters(f, rows)
-    return [(f.shuffle(a, b, range(0, 2 * lanes, 2)), f.shuffle(a, b, range(1, 2 * lanes, 2))) for a, b in columns]
+    sides = (_halves_transposed(f, [row[side] for row in rows]) for side in range(2))
+    return _parted(f, [column for columns in sides for column in columns])
 
 
-def _stored(f: Function, of: Element, pointer: Value, n: IntLike, j: Index, columns: Sequence[Lanes]) -> None:
+def _parted(f: Function, columns: Sequence[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
+    """Real and imaginary parts of complex numbers in two vectors."""
+    even, odd = (range(side, 2 * columns[0][0].type.lanes, 2) for side in range(2))
+    return [(f.shuffle(a, b, even), f.shuffle(a, b, odd)) for a, b in columns]
+
+
+def _stored(
+    f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, j: Index, columns: Sequence[Lanes]
+) -> None:
     """The opposite of `_loaded`."""
-    lanes = len(columns)
     if not of.is_complex:
         for lane, row in enumerate(transposed(f, [column for column in columns if isinstance(column, Value)])):
             types.store(f, of, row, pointer, f.iadd(j, lane * n))
         return
     mixed = [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)]
     pairs = [column for column in columns if isinstance(column, tuple)]
-    halves = [[f.shuffle(a, b, mixed[:lanes]), f.shuffle(a, b, mixed[lanes:])] for a, b in pairs]
-    for lane, sides in enumerate(_quarters(f, [[f.opaque(half) for half in column] for column in halves])):
-        at = f.imul(f.iadd(j, lane * n), 2)
-        for side, half in enumerate(sides):
-            f.store(half, pointer, f.iadd(at, side * lanes))
+    for half, picked in enumerate((mixed[:lanes], mixed[lanes:])):
+        some = [f.opaque(f.shuffle(a, b, picked)) for a, b in pairs]
+        for lane, row in enumerate(transposed(f, some, 2), half * len(pairs)):
+            f.store(f.opaque(row), pointer, f.imul(f.iadd(j, lane * n), 2))
 
 
 def _sweep(
-    f: Function, n: IntLike, lanes: int, single: Callable[[Index], None], square: Callable[[Index], None]
+    f: Function, of: Element, n: IntLike, lanes: int, single: Callable[[Index], None], columns: Callable[[Index], None]
 ) -> None:
-    """Squares that are transposed in registers, the last one overlapping; short rows element by element."""
+    """Columns that are transposed in registers, the last ones overlapping; short rows element by element."""
+    many = _columns(of, lanes)
 
     def singles() -> None:
         f.loop(0, n, 1, single)
 
     def squares() -> None:
-        f.loop(0, -(-n // lanes), 1, square)
+        f.loop(0, -(-n // many), 1, lambda block: columns(f.imin(f.imul(block, many), n - many)))
 
-    if lanes == 1 or always_less(n, lanes):
+    if lanes == 1 or always_less(n, many):
         singles()
-    elif always_at_most(lanes, n):
+    elif always_at_most(many, n):
         squares()
     else:
-        f.if_(f.cmp("slt", f.index(n), f.const(lanes)), singles, squares)
+        f.if_(f.cmp("slt", f.index(n), f.const(many)), singles, squares)
