@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, known_object_of
-from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.program import CpuProgram, may_be_light
 from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
@@ -143,13 +143,16 @@ def _objects(compiler: ObjectCompiler, code: Generated, data: bytes) -> list[byt
 
 # --- programs that call for little work: how fast they compile counts more than how fast they are ---------------------
 
+# Nobody answers Ctrl-C while LLVM works, and other threads wait.
+LIGHT_CHARACTERS = 120_000
+
 
 class _NotLight(Exception):
     """Kernels take too long, or are too large."""
 
 
 def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Generated | None:
-    """The code of a light program, in LLVM IR; None: it is not light, or does not fit into one shard. The first kernels
+    """The code of a light program, in LLVM IR; None: it is not light, or long. The first kernels
     may say that, and the others are not written then."""
     if not may_be_light(module):
         return None
@@ -159,7 +162,7 @@ def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Gener
         nonlocal nanoseconds, characters
         nanoseconds += sum(phase.nanoseconds for phase in kernel.phases)
         characters += sum(map(len, kernel.functions.values()))
-        if nanoseconds >= COSTS.parallel_ns or characters >= SHARD_CHARACTERS:
+        if nanoseconds >= COSTS.parallel_ns or characters >= LIGHT_CHARACTERS:
             raise _NotLight
 
     try:
@@ -167,7 +170,7 @@ def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Gener
     except _NotLight:
         return None
     size = sum(len(unit.text) for unit in code.units)
-    return code if code.program.is_light and size < SHARD_CHARACTERS else None
+    return code if code.program.is_light and size < LIGHT_CHARACTERS else None
 
 
 @cache

@@ -14,16 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.fourier import (
-    LARGEST_RADIX,
-    Array,
-    LaneTransform,
-    prime_factors,
-    require_table,
-    roots,
-)
+from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, Array, LaneTransform, prime_factors, require_table
 from stablehlo_py.backends.cpu.kernels.fourier_phases import Chirp, Phases, copy, product
 from stablehlo_py.backends.cpu.kernels.fourier_prime import PrimeTransform, is_served
+from stablehlo_py.backends.cpu.kernels.fourier_stage import roots
 from stablehlo_py.dialect.symint import IntLike, is_known
 
 SCRATCH = 1 << 19  # bytes of scratch that a group of lanes should not exceed: half of a usual L2 cache

@@ -10,7 +10,8 @@ import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
-from stablehlo_py.backends.cpu.kernels.fourier import Array, multiply, pair, swapped
+from stablehlo_py.backends.cpu.kernels.fourier import Array
+from stablehlo_py.backends.cpu.kernels.fourier_stage import multiply, pair, swapped
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value

@@ -12,17 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.fourier import (
-    LARGEST_RADIX,
-    LaneTransform,
-    Read,
-    Write,
-    interleaved,
-    multiply,
-    prime_factors,
-    roots,
-    swapped,
-)
+from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, LaneTransform, interleaved, prime_factors
+from stablehlo_py.backends.cpu.kernels.fourier_stage import Read, Write, multiply, roots, swapped
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, Value
 from stablehlo_py.codegen.complex import Pair, add, subtract
 from stablehlo_py.codegen.tables import constant_table
@@ -41,6 +32,8 @@ def _primitive_root(n: int) -> int:
 
 class PrimeTransform(LaneTransform):
     """`LaneTransform` of such a length; it is never the first half of another one."""
+
+    passes = 2
 
     @property
     def length(self) -> int:
@@ -85,7 +78,7 @@ class PrimeTransform(LaneTransform):
 
         def given(at: Index) -> Pair:
             if self.source_rows:
-                return swapped(self._buffered_read(f, buffers[0], at)(0), self.inverse)
+                return self.scratch.read(f, buffers[0], at)(0)
             return swapped(self._column_read(f, outer, start, at, mask)(0), self.inverse)
 
         def finish(at: Index, value: Pair) -> None:
@@ -94,36 +87,41 @@ class PrimeTransform(LaneTransform):
                 value = f.fmul(value[0], scale), f.fmul(value[1], scale)
             value = swapped(value, self.inverse)
             if self.target_rows:
-                self._buffered_write(f, buffers[0], at)(0, value)
+                self.scratch.write(f, buffers[0], at)(0, value)
             else:
                 self._column_write(f, outer, start, at, mask)(0, value)
 
         def reader(done: int, stage: int, base: Index) -> Read:
             if done + stage:
-                return self._buffered_read(f, buffers[(done + stage) % 2], base)
+                return self.scratch.read(f, buffers[(done + stage) % 2], base)
             return lambda j: given(entry(self._from, f.iadd(base, j)))
 
         def writer(done: int, stage: int, base: Index) -> Write:
-            write = self._buffered_write(f, buffers[(done + stage + 1) % 2], base)
+            write = self.scratch.write(f, buffers[(done + stage + 1) % 2], base)
             if stage < count - 1:
                 return write
             if done:
                 return lambda j, value: finish(entry(self._to, f.iadd(base, j)), swapped(value))
             # The second transform is an inverse one: of numbers with real and imaginary parts exchanged.
             return lambda j, value: write(
-                j, swapped(multiply(f, value, self._scalar(f, self._spectrum, f.iadd(base, j))))
+                j, swapped(multiply(f, value, self.scratch.scalar(f, self._spectrum, f.iadd(base, j))))
             )
 
+        def inner(done: int, stage: int) -> tuple[Value, Value] | None:
+            number = done + stage
+            is_inner = number and stage < count - 1
+            return (buffers[number % 2], buffers[(number + 1) % 2]) if is_inner else None
+
         first = given(0)
-        self._pass(f, twiddles, partial(reader, 0), partial(writer, 0))
+        self._pass(f, twiddles, partial(reader, 0), partial(writer, 0), partial(inner, 0))
         # The spectrum of the kernel begins with -1 / (n - 1), that of the numbers with their sum. What is added to the
         # first product is added to every result.
         middle = buffers[count % 2]
-        product = swapped(self._buffered_read(f, middle, 0)(0))
+        product = swapped(self.scratch.read(f, middle, 0)(0))
         length = f.const(float(self.length), product[0].type)
         total = subtract(f, first, (f.fmul(product[0], length), f.fmul(product[1], length)))
-        self._buffered_write(f, middle, 0)(0, swapped(add(f, product, first)))
-        self._pass(f, twiddles, partial(reader, count), partial(writer, count))
+        self.scratch.write(f, middle, 0)(0, swapped(add(f, product, first)))
+        self._pass(f, twiddles, partial(reader, count), partial(writer, count), partial(inner, count))
         finish(0, total)
         if self.target_rows:
             self._rows(f, self.target, outer, start, buffers[0], load=False)

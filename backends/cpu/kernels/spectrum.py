@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.fourier import Array, multiply, pair, require_table, roots
+from stablehlo_py.backends.cpu.kernels.fourier import Array, require_table
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
 from stablehlo_py.backends.cpu.kernels.fourier_phases import sweep, table_load
+from stablehlo_py.backends.cpu.kernels.fourier_stage import multiply, pair, roots
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.complex import Pair

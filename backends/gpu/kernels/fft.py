@@ -17,16 +17,9 @@ import numpy as np
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import fft
 from stablehlo_py.backends.cpu.kernels.base import Phase
-from stablehlo_py.backends.cpu.kernels.fourier import (
-    Array,
-    butterfly,
-    interleaved,
-    multiply,
-    radices,
-    roots,
-    swapped,
-)
+from stablehlo_py.backends.cpu.kernels.fourier import Array, interleaved, radices
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
+from stablehlo_py.backends.cpu.kernels.fourier_stage import butterfly, multiply, roots, swapped
 from stablehlo_py.backends.gpu.kernels import serial
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.target import GpuTarget

@@ -13,7 +13,8 @@ import scipy.fft
 import stablehlo_py
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.kernels import fourier_prime
-from stablehlo_py.backends.cpu.kernels.fourier import prime_factors, radices, roots
+from stablehlo_py.backends.cpu.kernels.fourier import prime_factors, radices
+from stablehlo_py.backends.cpu.kernels.fourier_stage import roots
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, required_features
 
 TARGETS = {"avx512": AVX512, "avx2": AVX2, "x86-64": BASELINE}

@@ -135,10 +135,10 @@ def test_results_without_optimization_are_the_same_in_bits(monkeypatch: pytest.M
     assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
-def test_light_programs_of_more_than_a_shard_are_compiled_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_light_programs_are_compiled_by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     text, options = program_of("%0 = stablehlo.tanh %x : tensor<70xf32>"), shlo.Options(isolate=False, cache_dir=None)
     light = compile_program(text, options=options)
-    monkeypatch.setattr(compile, "SHARD_CHARACTERS", 100)
+    monkeypatch.setattr(compile, "LIGHT_CHARACTERS", 100)
     monkeypatch.setattr(compile, "known_object_of", None)
     heavy = compile_program(text, options=options)
     assert [len(light.objects), len(heavy.objects)] == [2, 1]

@@ -1,0 +1,227 @@
+"""A stage of Stockham's algorithm, and the scratch between stages.
+
+A stage from scratch to scratch is a function that all transforms of a program call: its radix is part of it, and sizes
+are its arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from stablehlo_py.codegen.builder import I64, PTR, Function, Index, ScalarType, Value, vector
+from stablehlo_py.codegen.complex import Pair, add, subtract
+from stablehlo_py.codegen.emitter import Emitter
+from stablehlo_py.codegen.math import muladd
+from stablehlo_py.codegen.target import TargetDescription
+from stablehlo_py.codegen.types import Lanes
+
+Read = Callable[[Index], Pair]  # element number `base + offset` for a base that is bound already
+Write = Callable[[Index, Pair], None]
+
+LINE = 64
+LEAST_SHARED = 5  # a stage of a lower radix, once in a transform, is little more than a call of it
+
+
+def roots(n: int, numerators: Sequence[int] | np.ndarray) -> np.ndarray:
+    """exp(-2 pi i t / n), rounded to f64 from extended precision; exact at multiples of a quarter turn."""
+    t = np.asarray(numerators, np.int64) % n
+    quarters = (8 * t + n) // (2 * n)
+    angle = (4 * t - quarters * n).astype(np.longdouble) * (np.arccos(np.longdouble(-1)) / 2) / n
+    turned = np.array([1, -1j, -1, 1j])[quarters % 4]
+    return turned * (np.cos(angle).astype(np.float64) - 1j * np.sin(angle).astype(np.float64))
+
+
+# --- complex arithmetic on lanes -------------------------------------------------------------------------------------
+
+
+def multiply(f: Function, a: Pair, b: Pair) -> Pair:
+    """a b."""
+    real = muladd(f, a[0], b[0], f.fneg(f.fmul(a[1], b[1])))
+    return real, muladd(f, a[0], b[1], f.fmul(a[1], b[0]))
+
+
+def pair(value: Lanes) -> Pair:
+    """Lanes that are known to be complex."""
+    assert isinstance(value, tuple)
+    return value
+
+
+def swapped(a: Pair, swap: bool = True) -> Pair:
+    """The parts exchanged."""
+    return (a[1], a[0]) if swap else a
+
+
+def _turned(f: Function, a: Pair) -> Pair:
+    """-i a."""
+    return a[1], f.fneg(a[0])
+
+
+# --- transforms of a few numbers in registers ------------------------------------------------------------------------
+
+
+def butterfly(f: Function, x: Sequence[Pair]) -> list[Pair]:
+    """The transform of len(x) numbers: 1, 2, 4, 8 or an odd prime."""
+    count = len(x)
+    if count == 1:
+        return list(x)
+    if count == 2:
+        return [add(f, x[0], x[1]), subtract(f, x[0], x[1])]
+    if count in (4, 8):
+        even, odd = butterfly(f, x[0::2]), _rotated(f, butterfly(f, x[1::2]))
+        pairs = list(zip(even, odd, strict=True))
+        return [add(f, a, b) for a, b in pairs] + [subtract(f, a, b) for a, b in pairs]
+    return _odd_butterfly(f, x)
+
+
+def _rotated(f: Function, x: list[Pair]) -> list[Pair]:
+    """x[k] exp(-pi i k / len(x)) for 2 or 4 numbers."""
+    if len(x) == 2:
+        return [x[0], _turned(f, x[1])]
+    root = f.const(math.sqrt(0.5), x[0][0].type)
+
+    def eighth(a: Pair) -> Pair:
+        return f.fmul(f.fadd(a[0], a[1]), root), f.fmul(f.fsub(a[1], a[0]), root)
+
+    return [x[0], eighth(x[1]), _turned(f, x[2]), eighth(_turned(f, x[3]))]
+
+
+def _odd_butterfly(f: Function, x: Sequence[Pair]) -> list[Pair]:
+    # x[k] and x[p - k] share their cosine, and their sine up to its sign: half of the products.
+    p, half = len(x), len(x) // 2
+    sums = [add(f, x[k], x[p - k]) for k in range(1, half + 1)]
+    differences = [subtract(f, x[k], x[p - k]) for k in range(1, half + 1)]
+    unit = roots(p, range(p))
+    first = x[0]
+    for one in sums:
+        first = add(f, first, one)
+    low: list[Pair] = []
+    high: list[Pair] = []
+    for j in range(1, half + 1):
+        along, across = x[0], None
+        for k in range(1, half + 1):
+            cosine = f.const(unit[j * k % p].real, x[0][0].type)
+            sine = f.const(-unit[j * k % p].imag, x[0][0].type)
+            s, d = sums[k - 1], differences[k - 1]
+            along = muladd(f, s[0], cosine, along[0]), muladd(f, s[1], cosine, along[1])
+            if across is None:
+                across = f.fmul(d[0], sine), f.fmul(d[1], sine)
+            else:
+                across = muladd(f, d[0], sine, across[0]), muladd(f, d[1], sine, across[1])
+        assert across is not None
+        low.append((f.fadd(along[0], across[1]), f.fsub(along[1], across[0])))
+        high.append((f.fsub(along[0], across[1]), f.fadd(along[1], across[0])))
+    return [first, *low, *high[::-1]]
+
+
+# --- stages ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Complex numbers between stages: element j is a vector of real parts, then one of imaginary parts."""
+
+    lanes: int
+    part: ScalarType
+
+    @property
+    def _align(self) -> int:
+        return min(LINE, self.lanes * self.part.bits // 8)
+
+    def read(self, f: Function, buffer: Value, base: Index) -> Read:
+        """Reads numbers from `base` on."""
+        pointer, type_ = f.gep(buffer, f.imul(base, 2 * self.lanes), self.part), vector(self.lanes, self.part)
+
+        def read(j: Index) -> Pair:
+            at = f.imul(j, 2 * self.lanes)
+            real = f.load(type_, pointer, at, align=self._align)
+            return real, f.load(type_, pointer, f.iadd(at, self.lanes), align=self._align)
+
+        return read
+
+    def write(self, f: Function, buffer: Value, base: Index) -> Write:
+        """Writes numbers from `base` on."""
+        pointer = f.gep(buffer, f.imul(base, 2 * self.lanes), self.part)
+
+        def write(j: Index, value: Pair) -> None:
+            at = f.imul(j, 2 * self.lanes)
+            for part in range(2):
+                f.store(value[part], pointer, f.iadd(at, part * self.lanes), align=self._align)
+
+        return write
+
+    def scalar(self, f: Function, table: Value, number: Index) -> Pair:
+        """A number of a table in all lanes."""
+        at = f.gep(table, f.imul(number, 2), self.part)
+        return f.splat(f.load(self.part, at), self.lanes), f.splat(f.load(self.part, at, 1), self.lanes)
+
+    def stage(
+        self,
+        f: Function,
+        radix: int,
+        sizes: tuple[Index, Index],
+        twiddles: Value | None,
+        reader: Callable[[Index], Read],
+        writer: Callable[[Index], Write],
+    ) -> None:
+        """From element q + step (p + m k) to element q + step (radix p + k), for p < m, q < step, k < radix; `sizes`
+        are m and step."""
+        m, step = sizes
+        distance = f.imul(m, step)
+
+        def phase(p: Index) -> None:
+            factors = []
+            if twiddles is not None:
+                factors = [self.scalar(f, twiddles, f.iadd(f.imul(p, radix - 1), k - 1)) for k in range(1, radix)]
+
+            def one(q: Index) -> None:
+                read = reader(f.iadd(q, f.imul(p, step)))
+                y = butterfly(f, [read(f.imul(distance, k)) for k in range(radix)])
+                if factors:
+                    y = [y[0], *(multiply(f, value, factor) for value, factor in zip(y[1:], factors, strict=True))]
+                write = writer(f.iadd(q, f.imul(p, f.imul(step, radix))))
+                for k, value in enumerate(y):
+                    write(f.imul(step, k), value)
+
+            f.loop(0, step, 1, one)
+
+        f.loop(0, m, 1, phase)
+
+    def shared_stage(
+        self,
+        f: Function,
+        radix: int,
+        sizes: tuple[int, int],
+        twiddles: Value,
+        source: Value,
+        target: Value,
+    ) -> None:
+        """A stage from scratch to scratch: a function where `f` shares such."""
+        if f.common is None:
+            reader, writer = (lambda base: self.read(f, source, base)), (lambda base: self.write(f, target, base))
+            self.stage(f, radix, sizes, twiddles, reader, writer)
+            return
+        symbol = f"shlo_fft_{radix}_{self.lanes}x{self.part.text}"
+        f.common[symbol] = _text(symbol, self, radix, type(f.emit), f.emit.target)  # type: ignore[arg-type]
+        f.call(symbol, [source, target, twiddles, *(f.const(size) for size in sizes)], external=True)
+
+
+@lru_cache(maxsize=64)
+def _text(symbol: str, scratch: Scratch, radix: int, emitter: type[Emitter], target: TargetDescription | None) -> str:
+    pointers = ("source", "target", "twiddles")
+    parameters = [*((name, PTR) for name in pointers), ("m", I64), ("step", I64)]
+    f = Function(symbol, parameters, emitter(target), noalias=pointers)
+    scratch.stage(
+        f,
+        radix,
+        (f.parameters["m"], f.step),
+        f.twiddles,
+        lambda base: scratch.read(f, f.source, base),
+        lambda base: scratch.write(f, f.target, base),
+    )
+    f.ret()
+    return f.text()
