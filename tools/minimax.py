@@ -319,16 +319,28 @@ def _cosh_near() -> Fit:
     return Fit(lambda t: (value(t) - 1) / t, lambda t: t / value(t), (0, _LOG2_HALF_SQUARED), 2, 24)
 
 
-# --- the arc sine (inverse_trigonometric.py) --------------------------------------------------------------------------
+# --- arc functions (inverse_trigonometric.py, hyperbolic.py) ----------------------------------------------------------
 
 
-def _asin_near() -> Fit:
-    """(asin x - x) / x^3 in t = x^2 up to x = 1/2, relative error of asin."""
+def _arc(function: Real, greatest: Any, degree: int, bits: int) -> Fit:
+    """(function(x) - x) / x^3 in t = x^2, relative error of the function."""
 
     def ratio(t: Any) -> Any:
-        return mpmath.asin(mpmath.sqrt(t)) / mpmath.sqrt(t)
+        return function(mpmath.sqrt(t)) / mpmath.sqrt(t)
 
-    return Fit(lambda t: (ratio(t) - 1) / t, lambda t: t / ratio(t), (0, mpf(1) / 4), 4, 24)
+    return Fit(lambda t: (ratio(t) - 1) / t, lambda t: t / ratio(t), (0, mpf(greatest) ** 2), degree, bits)
+
+
+# --- the cube root (powers.py) ----------------------------------------------------------------------------------------
+
+
+def _inverse_cube_root(bits: int, degree: int) -> Fit:
+    """((1 - e)^(-1/3) - 1) / e, relative error of (1 - e)^(-1/3)."""
+
+    def value(e: Any) -> Any:
+        return 1 / mpmath.cbrt(1 - e)
+
+    return Fit(lambda e: (value(e) - 1) / e, lambda e: abs(e) / value(e), ("-0.1023", "0.1023"), degree, bits)
 
 
 # --- the logarithm of f32 in f64 (powers.py) --------------------------------------------------------------------------
@@ -383,7 +395,13 @@ FITS: dict[str, Callable[[], Fit]] = {
     "tanh_small_f64": lambda: _tanh_small(0.625, 2, 3, 53, 3.0375),
     "sinh_near_f32": _sinh_near,
     "cosh_near_f32": _cosh_near,
-    "asin_near_f32": _asin_near,
+    "asin_near_f32": lambda: _arc(mpmath.asin, 0.5, 4, 24),
+    "atan_f32": lambda: _arc(mpmath.atan, 1, 8, 24),
+    "atan_f64": lambda: _arc(mpmath.atan, 1, 20, 53),
+    "atanh_f32": lambda: _arc(mpmath.atanh, "0.2005", 2, 24),
+    "atanh_f64": lambda: _arc(mpmath.atanh, "0.2005", 8, 53),
+    "cbrt_step_f32": lambda: _inverse_cube_root(24, 2),
+    "cbrt_step_f64": lambda: _inverse_cube_root(53, 5),
     "bessel_near": lambda: _relative(_bessel_near, 0, 9, 10),
     "bessel_middle": lambda: _relative(_bessel_middle, -2.5, 2.5, 22),
     "bessel_far": lambda: _relative(_bessel_far, mpf(2) ** -60 - 1, 1, 25, doubled=1),

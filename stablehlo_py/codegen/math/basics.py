@@ -54,6 +54,13 @@ def absolute(f: Function, x: Value) -> Value:
     return f.intrinsic("fabs", x)
 
 
+def half_inverse(f: Function, x: Value) -> Value:
+    """An estimate of 1 / (2 x) for normal x > 0, and a finite number for 0: for terms of less than an ulp. Exact for
+    powers of two, and up to an eighth too large between them."""
+    raw, element = bits(f, x), x.type.element
+    return f.bitcast(f.binary("sub", f.const((2 * BIAS[element] - 1) << MANTISSA[element], raw.type), raw), x.type)
+
+
 def copysign(f: Function, size: Value, sign: Value) -> Value:
     """|size| with the sign of the other. f64 by its bits: LLVM would round both operands instead of a result that is
     rounded to f16, and calls a library for that."""

@@ -80,10 +80,10 @@ def log(f: Function, x: Value) -> Value:
 
     m, exponent = split(f, x)
     fast = usual(m, f.cast("sitofp", exponent, x.type.element))
-    return where_rare(f, _is_unusual(f, x), slow, [fast])[0]
+    return where_rare(f, is_unusual(f, x), slow, [fast])[0]
 
 
-def _is_unusual(f: Function, x: Value) -> Value:
+def is_unusual(f: Function, x: Value) -> Value:
     """Whether x is not a positive normal number: subnormal, zero, negative, infinite or NaN."""
     raw, mantissa = bits(f, x), MANTISSA[x.type.element]
     numbers = 2 * BIAS[x.type.element] << mantissa  # from the least normal number to infinity
@@ -120,25 +120,31 @@ def log1p(f: Function, x: Value) -> Value:
 def log1p_double(f: Function, x: Value, low: Value | None = None, doubled: Value | None = None) -> Value:
     """log(1 + x + low), but for the sign of a zero, where `low` is at most an ulp of x: what the sum loses in rounding
     enters the reduced argument. Twice the argument of the logarithm where `doubled` (i1) holds."""
-    element, one = x.type.element, const(f, x, 1.0)
+    one = const(f, x, 1.0)
     u = f.fadd(one, x)
     lost = f.fsub(x, f.fsub(u, one))
-    if low is not None:
-        lost = f.fadd(lost, low)
+    return log_of_sum(f, u, lost if low is None else f.fadd(lost, low), doubled)
+
+
+def log_of_sum(f: Function, u: Value, lost: Value, doubled: Value | None = None) -> Value:
+    """log(u + lost), where the second is at most some ulps of the first, or of 1; twice the argument where `doubled`
+    (i1) holds."""
+    element, one = u.type.element, const(f, u, 1.0)
     m, exponent = split(f, u)
     inverse = f.binary("sub", f.const(BIAS[element], exponent.type), exponent)
     inverse = f.intrinsic("smax", inverse, f.const(0, exponent.type))  # nothing is lost in sums that large
-    scale = f.bitcast(integer(f, inverse, "shl", MANTISSA[element]), x.type)  # 2^-e
+    scale = f.bitcast(integer(f, inverse, "shl", MANTISSA[element]), u.type)  # 2^-e
     base, lost = f.fsub(m, one), f.fmul(lost, scale)
     r = f.fadd(base, lost)
     e = f.cast("sitofp", exponent, element)
     if doubled is not None:
-        e = f.fadd(e, f.select(doubled, one, const(f, x, 0.0)))
+        e = f.fadd(e, f.select(doubled, one, const(f, u, 0.0)))
     result = _sum(f, r, e, f.fsub(lost, f.fsub(r, base)))
 
     def ends() -> list[Value]:
-        ended = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
-        ended = f.select(f.cmp("oeq", x, const(f, x, -1.0)), const(f, x, -math.inf), ended)
-        return [f.select(f.cmp("oge", x, const(f, x, -1.0)), ended, const(f, x, math.nan))]
+        zero, infinity = const(f, u, 0.0), const(f, u, math.inf)
+        ended = f.select(f.cmp("oeq", u, infinity), u, result)
+        ended = f.select(f.cmp("oeq", u, zero), f.fneg(infinity), ended)
+        return [f.select(f.cmp("oge", u, zero), ended, const(f, u, math.nan))]
 
-    return where_rare(f, _is_unusual(f, u), ends, [result])[0]
+    return where_rare(f, is_unusual(f, u), ends, [result])[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.codegen.builder import F32, F64, Function, Value
+from stablehlo_py.codegen.builder import F32, F64, I32, Function, Value
 from stablehlo_py.codegen.math.basics import (
     BIAS,
     MANTISSA,
@@ -25,7 +25,7 @@ from stablehlo_py.codegen.math.basics import (
     where_rare,
 )
 from stablehlo_py.codegen.math.exponential import LN2, exp_double, scaled
-from stablehlo_py.codegen.math.logarithm import normalized
+from stablehlo_py.codegen.math.logarithm import is_unusual, normalized
 
 
 def sqrt(f: Function, x: Value) -> Value:
@@ -42,33 +42,51 @@ def rsqrt(f: Function, x: Value) -> Value:
     return f.select(f.cmp("uno", error, error), y, better)  # zeros, infinities, NaN
 
 
-# The bits of an estimate of 1/cbrt(x) are this minus a third of x's: four thirds of the bias, less a little for the
-# mantissa, which makes the error 5 % at most (as in Kahan's estimate of the cube root).
-_CBRT_BITS = {F32: 0x54A21D2A, F64: 0x553EF0FF289DD796}
+# The bits of an estimate y of 1/cbrt(x) are this minus a third of x's: four thirds of the bias, less a little for the
+# mantissa, which keeps e = 1 - x y^3 within 0.1023 (as in Kahan's estimate of the cube root).
+_CBRT_BITS = {F32: 0x54A1F800, F64: 0x553EE8FF289DD796}
+# ((1 - e)^(-1/3) - 1) / e: relative error of 1/cbrt(x) 2^-18.5 and 2^-32.3.
+_CBRT_STEP = {
+    F32: (0.17440693080425262, 0.2234800010919571, 0.33332979679107666),
+    F64: (
+        0.11294422006452427,
+        0.126682495438163,
+        0.14401978245860186,
+        0.1728298257384774,
+        0.2222222480892698,
+        0.33333334583106455,
+    ),
+}
 
 
 def cbrt(f: Function, x: Value) -> Value:
-    """Cube root: an estimate of 1/cbrt(x), Halley's steps, which triple its digits, and a step of Newton's on the root
-    itself, with an exact residual."""
-    element = x.type.element
+    """Cube root: an estimate of 1/cbrt(x), a polynomial for what it is off, and a step of Newton's on the root itself,
+    which squares the error."""
+    element, third = x.type.element, const(f, x, 1.0 / 3.0)
     size = absolute(f, x)
-    tiny = f.cmp("olt", size, const(f, x, TINY[element]))
-    steps = 8 if element is F32 else 18  # denormal numbers are scaled by 2^(3 steps)
-    a = f.select(tiny, f.fmul(size, const(f, x, 2.0 ** (3 * steps))), size)
-    raw = bits(f, a)
-    y = f.bitcast(f.binary("sub", f.const(_CBRT_BITS[element], raw.type), integer(f, raw, "udiv", 3)), x.type)
-    for _ in range(2 if element is F32 else 3):
-        # For y^-3 = a: with e = 1 - a y^3 it is y (1 + e/3 + 2 e^2/9).
+
+    def root_of(a: Value) -> Value:
+        raw = bits(f, a)
+        if element is F32:  # division by 3 takes longer
+            estimate = f.fma(f.cast("sitofp", raw, F32), f.fneg(third), const(f, x, float(_CBRT_BITS[F32])))
+            estimate = f.cast("fptosi", estimate, I32)
+        else:
+            estimate = f.binary("sub", f.const(_CBRT_BITS[F64], raw.type), integer(f, raw, "udiv", 3))
+        y = f.bitcast(estimate, x.type)
         error = f.fma(f.fneg(f.fmul(f.fmul(y, y), y)), a, const(f, x, 1.0))
-        step = muladd(f, error, const(f, x, 2.0 / 9.0), const(f, x, 1.0 / 3.0))
-        y = muladd(f, f.fmul(y, error), step, y)
-    root = f.fmul(f.fmul(y, y), a)
-    square, rest = two_product(f, root, root)
-    residual = f.fma(f.fneg(rest), root, f.fma(f.fneg(square), root, a))
-    root = muladd(f, residual, f.fmul(f.fmul(y, y), const(f, x, 1.0 / 3.0)), root)
-    root = f.select(tiny, f.fmul(root, const(f, x, 2.0**-steps)), root)
-    keeps = f.cmp("ueq", f.fmul(x, const(f, x, 0.5)), x)  # zeros, infinities, NaN
-    return f.select(keeps, x, copysign(f, root, x))
+        y = muladd(f, f.fmul(y, error), polynomial(f, error, _CBRT_STEP[element]), y)
+        square = f.fmul(y, y)
+        root = f.fmul(square, a)
+        residual = f.fma(f.fneg(f.fmul(root, root)), root, a)
+        return muladd(f, residual, f.fmul(square, third), root)
+
+    def slow() -> list[Value]:
+        steps = 8 if element is F32 else 18  # denormal numbers are scaled by 2^(3 steps)
+        tiny = f.fmul(root_of(f.fmul(size, const(f, x, 2.0 ** (3 * steps)))), const(f, x, 2.0**-steps))
+        keeps = f.cmp("ueq", f.fmul(x, const(f, x, 0.5)), x)  # zeros, infinities, NaN
+        return [f.select(keeps, size, tiny)]
+
+    return copysign(f, where_rare(f, is_unusual(f, size), slow, [root_of(size)])[0], x)
 
 
 # log((1 + s) / (1 - s)) = 2 s (1 + s^2 (1/3 + s^2 q(s^2))) on |s| <= 3 - sqrt(8): relative error 2^-43 and 2^-66, which
