@@ -45,12 +45,17 @@ def apply(f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) 
         return result
     of = element(op.results[0])
     in_bytes = record is not None and record.rounds is Rounds.IN_BYTES
-    return result if in_bytes and of.bits > 8 else rounded(f, of, result)
+    if in_bytes and of.bits > 8:
+        return result
+    own = all(element(operand).name in (of.name, "i1") for operand in op.operands)
+    return rounded(f, of, result, own=own)
 
 
-def rounded(f: Function, of: Element, value: Known) -> Lanes:
-    """The nearest value of the element type, for types narrower than their registers."""
-    return of.round(f, value) if of.round else value
+def rounded(f: Function, of: Element, value: Known, *, own: bool = False) -> Lanes:
+    """The nearest value of the element type, for types narrower than their registers. `own`: as of
+    `Element.round_own`."""
+    rounds = (own and of.round_own) or of.round
+    return rounds(f, value) if rounds else value
 
 
 def _operand_element(op: ir.OpView | ir.Operation, number: int = 0) -> Element:

@@ -61,6 +61,8 @@ class Emitter:
         divides_as_floats: vectors of integers are divided sooner as floats, where no instruction does it.
         wide_floats: f64 takes twice the time of f32, or little more: f32 is computed in it where that spares as much.
         rounds_to_bf16: fptrunc to bf16 is what whoever compiles the code expects.
+        short_nans: the NaN that the machine makes of numbers of f32 has zeros in its lower half, and one of an operand
+            keeps its bits but for the quiet one.
         estimate_exp2: the instruction, as LLVM calls it, that estimates 2^x of an f32 to 2^-22; "": there is none.
         estimate_reciprocal: the same of 1 / x, to an ulp.
         threads, blocks: of a kernel, how many a block has, and a launch; 0: it is not known.
@@ -73,7 +75,7 @@ class Emitter:
     array_alignment = threads = blocks = 0
     blocks_together = 1
     pack_bf16 = estimate_exp2 = estimate_reciprocal = ""
-    divides_as_floats = rounds_to_bf16 = False
+    divides_as_floats = rounds_to_bf16 = short_nans = False
     wide_floats = is_optimized = True
 
     def __init__(self, target: TargetDescription | None = None) -> None:

@@ -52,6 +52,8 @@ class Element:
         bits: width of the type itself (of one part, for complex).
         decode, encode: between storage and compute values of any lanes; None where they are equal.
         round: brings a compute value to the nearest value of the type; None where every compute value is one.
+        round_own: the same for what an operation on values of the type results in: a NaN is one of theirs, or the
+            machine's own. None: `round`.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Element:
     decode: Callable[[Function, Value], Value] | None = None
     encode: Callable[[Function, Value], Value] | None = None
     round: Callable[[Function, Value], Value] | None = None
+    round_own: Callable[[Function, Value], Value] | None = None
 
     @property
     def is_complex(self) -> bool:
@@ -87,15 +90,25 @@ def _round_bf16(f: Function, a: Value) -> Value:
         return f.bitcast(pair, F32)
     if f.emit.rounds_to_bf16:
         return f.cast("fpext", f.cast("fptrunc", a, BF16), F32)
-    # Round to nearest even on the bits; LLVM's own fptrunc calls a library function per lane where the CPU lacks the
-    # instruction.
-    integer = vector(a.type.lanes, I32)
-    bits = f.bitcast(a, integer)
-    odd = f.binary("and", f.binary("lshr", bits, f.const(16, integer)), f.const(1, integer))
-    rounded = f.binary("add", f.binary("add", bits, f.const(0x7FFF, integer)), odd)
-    rounded = f.binary("and", rounded, f.const(0xFFFF0000, integer))
-    quiet = f.binary("and", f.binary("or", bits, f.const(0x400000, integer)), f.const(0xFFFF0000, integer))
-    return f.bitcast(f.select(f.cmp("uno", a, a), quiet, rounded), a.type)
+    bits = f.bitcast(a, vector(a.type.lanes, I32))
+    quiet = f.binary("or", bits, f.const(0x400000, bits.type))
+    quiet = f.binary("and", quiet, f.const(0xFFFF0000, bits.type))
+    return f.bitcast(f.select(f.cmp("uno", a, a), quiet, _nearest_bf16(f, bits)), a.type)
+
+
+def _nearest_bf16(f: Function, bits: Value) -> Value:
+    """Round to nearest even on the bits; LLVM's own fptrunc calls a library function per lane where the CPU lacks the
+    instruction."""
+    odd = f.binary("and", f.binary("lshr", bits, f.const(16, bits.type)), f.const(1, bits.type))
+    rounded = f.binary("add", f.binary("add", bits, f.const(0x7FFF, bits.type)), odd)
+    return f.binary("and", rounded, f.const(0xFFFF0000, bits.type))
+
+
+def _round_own_bf16(f: Function, a: Value) -> Value:
+    """A NaN whose lower half is zero is rounded to itself."""
+    if not f.emit.short_nans:
+        return _round_bf16(f, a)
+    return f.bitcast(_nearest_bf16(f, f.bitcast(a, vector(a.type.lanes, I32))), a.type)
 
 
 def _decode_bf16(f: Function, a: Value) -> Value:
@@ -167,7 +180,7 @@ ELEMENTS: dict[str, Element] = {
     "f32": Element("f32", F32, F32, "float", bits=32),
     "f64": Element("f64", F64, F64, "float", bits=64),
     "f16": Element("f16", F16, F32, "float", False, 16, _decode_f16, _encode_f16, _round_f16),
-    "bf16": Element("bf16", I16, F32, "float", False, 16, _decode_bf16, _encode_bf16, _round_bf16),
+    "bf16": Element("bf16", I16, F32, "float", False, 16, _decode_bf16, _encode_bf16, _round_bf16, _round_own_bf16),
     "i1": Element("i1", I8, I1, "bool", True, 1, _decode_bool, _encode_bool),
     "complex<f32>": Element("complex<f32>", F32, F32, "complex", bits=32),
     "complex<f64>": Element("complex<f64>", F64, F64, "complex", bits=64),

@@ -406,3 +406,16 @@ def test_bf16_rounds_after_every_op() -> None:
 
     result = run_kernel(build_fusion("loop", [f"tensor<{COUNT}xbf16>"] * 2, body), [x, y], TARGETS[0])[0]
     np.testing.assert_array_equal(result, x * y + y)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("name", ["subtract", "multiply"])
+def test_nans_of_bf16_stay(name: str, target) -> None:
+    """Those with any bits, and what infinities make."""
+    bits = np.linspace(0x7F80, 0x7FFF, COUNT // 2).astype(np.uint16)
+    x = np.resize(np.concatenate([bits, bits + 0x8000]), COUNT).view(ml_dtypes.bfloat16)
+    for y in (x[::-1], np.ones_like(x), np.zeros_like(x)):
+        with np.errstate(invalid="ignore"):
+            expected = getattr(np, name)(x, y)
+        result = evaluate(name, [x, np.ascontiguousarray(y)], ["bf16"] * 2, "bf16", target)
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))

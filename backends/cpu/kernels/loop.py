@@ -43,7 +43,7 @@ from stablehlo_py.mlir import ir
 ALTERNATING = 8  # values whose elements alternate
 COLUMNS = 4  # of a result, computed one after the other
 PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
-PAIRED_NS = 20.0  # of arithmetic on a vector, from which on two are computed at once
+PAIRED_NS = 6.0  # of arithmetic on a vector, from which on two are computed at once
 PAIRED_REGISTERS = 32
 CHAINED = 0.5  # of it, in one chain of operations at least
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed

@@ -53,7 +53,7 @@ class LlvmEmitter(Emitter):
     and add threads, blocks, barriers."""
 
     static_offsets = 1 << 29  # in the dialect they are i32
-    divides_as_floats = True
+    divides_as_floats = short_nans = True
     types = PointerTypes({PTR.text: "!llvm.ptr"})
     function_convention = ""  # how functions call each other, in the words of the dialect
     table_linkage, table_space = "private", 0

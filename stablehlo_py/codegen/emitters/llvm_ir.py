@@ -102,7 +102,7 @@ class LlvmIrEmitter(Emitter):
     """LLVM IR, for machines with one address space."""
 
     static_offsets = 1 << 29  # as in the llvm dialect
-    divides_as_floats = True
+    divides_as_floats = short_nans = True
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         super().__init__(target)
