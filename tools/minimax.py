@@ -343,12 +343,12 @@ def _inverse_cube_root(bits: int, degree: int) -> Fit:
     return Fit(lambda e: (value(e) - 1) / e, lambda e: abs(e) / value(e), ("-0.1023", "0.1023"), degree, bits)
 
 
-# --- the logarithm of f32 in f64 (powers.py) --------------------------------------------------------------------------
+# --- the logarithm of f32 as a sum of two (powers.py) -----------------------------------------------------------------
 
 
-def _log_ratio(z: Any) -> Any:
-    """log(1 + z) / z."""
-    return mpmath.log1p(z) / z
+def _log_tail(r: Any) -> Any:
+    """(log(1 + r) - r + r^2/2) / r^3."""
+    return (mpmath.log1p(r) - r + r * r / 2) / r**3
 
 
 # --- functions of f16 and bf16 (narrow.py) ---------------------------------------------------------------------------
@@ -405,7 +405,7 @@ FITS: dict[str, Callable[[], Fit]] = {
     "bessel_near": lambda: _relative(_bessel_near, 0, 9, 10),
     "bessel_middle": lambda: _relative(_bessel_middle, -2.5, 2.5, 22),
     "bessel_far": lambda: _relative(_bessel_far, mpf(2) ** -60 - 1, 1, 25, doubled=1),
-    "log_in_double": lambda: _relative(_log_ratio, mpf("-0.292894"), mpf("0.414214"), 14),
+    "log_tail_f32": lambda: Fit(_log_tail, lambda r: r**3 / mpmath.log1p(r), ("-0.1001", "0.1035"), 5, 24),
     "narrow_tanh": lambda: _odd_quotient(mpmath.tanh, 4.6, 3, 3),
     "narrow_erf": lambda: _odd_quotient(mpmath.erf, 2.65, 4, 3),
     "narrow_erfc": lambda: _quotient_of(lambda x: mpmath.erfc(x) * mpmath.exp(x * x), 0, 14, 4, 5),

@@ -59,7 +59,6 @@ class Emitter:
         pack_bf16: the instruction, as LLVM calls it, that rounds two f32 to bf16 in the upper and the lower half of a
             word; "": there is none.
         divides_as_floats: vectors of integers are divided sooner as floats, where no instruction does it.
-        wide_floats: f64 takes twice the time of f32, or little more: f32 is computed in it where that spares as much.
         rounds_to_bf16: fptrunc to bf16 is what whoever compiles the code expects.
         short_nans: the NaN that the machine makes of numbers of f32 has zeros in its lower half, and one of an operand
             keeps its bits but for the quiet one.
@@ -76,7 +75,7 @@ class Emitter:
     blocks_together = 1
     pack_bf16 = estimate_exp2 = estimate_reciprocal = ""
     divides_as_floats = rounds_to_bf16 = short_nans = False
-    wide_floats = is_optimized = True
+    is_optimized = True
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         self.target = target

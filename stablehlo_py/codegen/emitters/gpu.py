@@ -73,7 +73,7 @@ class GpuEmitter(LlvmEmitter):
     kernel_convention = function_attributes = atomic_attributes = ""
     device_scope = "device"
     adds_floats = True
-    divides_as_floats = wide_floats = short_nans = False
+    divides_as_floats = short_nans = False
     most_parameters = 512  # 4 KB: what all drivers of CUDA take
     named_shared_bytes = 1 << 30
     index_bits = 32  # of 64 bits, a sum takes two instructions, a product four, a division by a number 20

@@ -90,17 +90,6 @@ def polynomial(f: Function, x: Value, coefficients: Sequence[float]) -> Value:
     return result
 
 
-def shallow_polynomial(f: Function, x: Value, coefficients: Sequence[float]) -> Value:
-    """Estrin's scheme, highest power first: a long polynomial's terms wait for fewer others, but are rounded more often
-    than Horner's."""
-    terms = [const(f, x, coefficient) for coefficient in coefficients]
-    while len(terms) > 1:
-        odd = len(terms) % 2  # the highest has no other
-        terms = [*terms[:odd], *(muladd(f, a, x, b) for a, b in zip(terms[odd::2], terms[odd + 1 :: 2], strict=True))]
-        x = f.fmul(x, x)
-    return terms[0]
-
-
 def at_most(f: Function, x: Value, bound: float) -> Value:
     """min(x, bound); a NaN stays. One instruction in this form."""
     limit = const(f, x, bound)

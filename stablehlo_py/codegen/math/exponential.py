@@ -108,14 +108,21 @@ def scaled(f: Function, y: Value, n: Value) -> Value:
     return f.fmul(f.fmul(y, power_of_two(f, half, y)), power_of_two(f, f.binary("sub", n, half), y))
 
 
+def scaled_near_one(f: Function, y: Value, n: Value) -> Value:
+    """`scaled` of y from 1/2 to 2 and n as `reduced` gives it. The same bits by one instruction, where there is one: of
+    the products in `scaled` only the last is rounded."""
+    if not scales(f, y):
+        return scaled(f, y, n)
+    element = y.type.element
+    return scaled_at_once(f, y, f.fsub(f.bitcast(n, y.type), const(f, y, MAGIC[element] + 2 * BIAS[element])))
+
+
 def exp(f: Function, x: Value) -> Value:
     """e^x."""
     element = x.type.element
     x = at_least(f, at_most(f, x, _OVERFLOW[element]), UNDERFLOW[element])
-    n, multiple, r = reduced(f, x, 2 * BIAS[element])
-    y = muladd(f, _series(f, r), r, const(f, x, 1.0))
-    # The same bits by one instruction: of the products in `scaled` only the last is rounded.
-    return scaled_at_once(f, y, multiple) if scales(f, x) else scaled(f, y, n)
+    n, _, r = reduced(f, x, 2 * BIAS[element])
+    return scaled_near_one(f, muladd(f, _series(f, r), r, const(f, x, 1.0)), n)
 
 
 def exp_double(f: Function, x: Value, low: Value | None = None) -> tuple[Value, Value, Value]:

@@ -48,20 +48,21 @@ _LOG = {
 _SQRT_HALF_BITS = {F32: 0x3F3504F3, F64: 0x3FE6A09E667F3BCD}
 
 
-def split(f: Function, x: Value) -> tuple[Value, Value]:
-    """x = 2^e m with m in [sqrt(1/2), sqrt(2)): (m, e as an integer), for positive normal x."""
+def split(f: Function, x: Value, least: int = 0) -> tuple[Value, Value]:
+    """x = 2^e m with m in [sqrt(1/2), sqrt(2)), or from the number with the bits `least` to twice that: (m, e as an
+    integer), for positive normal x."""
     element, raw = x.type.element, bits(f, x)
-    exponent = integer(f, integer(f, raw, "sub", _SQRT_HALF_BITS[element]), "ashr", MANTISSA[element])
+    exponent = integer(f, integer(f, raw, "sub", least or _SQRT_HALF_BITS[element]), "ashr", MANTISSA[element])
     shifted = integer(f, exponent, "shl", MANTISSA[element])
     return f.bitcast(f.binary("sub", raw, shifted), x.type), exponent
 
 
-def normalized(f: Function, x: Value) -> tuple[Value, Value]:
+def normalized(f: Function, x: Value, least: int = 0) -> tuple[Value, Value]:
     """(m, e as a float) as `split`, for all positive finite x: denormal numbers are scaled up first."""
     element = x.type.element
     steps = MANTISSA[element]
     tiny = f.cmp("olt", x, const(f, x, TINY[element]))
-    m, exponent = split(f, f.select(tiny, f.fmul(x, const(f, x, 2.0**steps)), x))
+    m, exponent = split(f, f.select(tiny, f.fmul(x, const(f, x, 2.0**steps)), x), least)
     e = f.cast("sitofp", exponent, element)
     return m, f.fsub(e, f.select(tiny, const(f, x, float(steps)), const(f, x, 0.0)))
 

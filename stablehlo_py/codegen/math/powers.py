@@ -1,8 +1,10 @@
-"""Roots, powers and the remainder. The polynomial for powers of f32 is by tools/minimax.py (`log_in_double`)."""
+"""Roots, powers and the remainder. Coefficients are by tools/minimax.py."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Sequence
 
 from stablehlo_py.codegen.builder import F32, F64, I32, Function, Value
 from stablehlo_py.codegen.math.basics import (
@@ -20,11 +22,10 @@ from stablehlo_py.codegen.math.basics import (
     multiply_doubles,
     negative,
     polynomial,
-    shallow_polynomial,
     two_product,
     where_rare,
 )
-from stablehlo_py.codegen.math.exponential import LN2, exp_double, scaled
+from stablehlo_py.codegen.math.exponential import LN2, exp_double, scaled, scaled_near_one
 from stablehlo_py.codegen.math.logarithm import is_unusual, normalized
 
 
@@ -89,68 +90,67 @@ def cbrt(f: Function, x: Value) -> Value:
     return copysign(f, where_rare(f, is_unusual(f, size), slow, [root_of(size)])[0], x)
 
 
-# log((1 + s) / (1 - s)) = 2 s (1 + s^2 (1/3 + s^2 q(s^2))) on |s| <= 3 - sqrt(8): relative error 2^-43 and 2^-66, which
-# is rounding in the terms after 1/3.
-_ATANH = {
-    F32: (0.09763887524604797, 0.11090531200170517, 0.1428597867488861, 0.19999998807907104),
-    F64: (
-        0.055068985124488816,
-        0.05211419167036195,
-        0.05884338772035335,
-        0.06666620159685228,
-        0.0769230837767802,
-        0.0909090908461466,
-        0.11111111111145365,
-        0.14285714285714188,
-        0.2,
-    ),
-}
-_THIRD = {F32: (0.3333333432674408, -9.934107758624577e-09), F64: (0.3333333333333333, 1.850371707708594e-17)}
+# f64: log((1 + s) / (1 - s)) = 2 s (1 + s^2 (1/3 + s^2 q(s^2))) on |s| <= 3 - sqrt(8): relative error 2^-66, which is
+# rounding in the terms after 1/3.
+_ATANH = (
+    0.055068985124488816,
+    0.05211419167036195,
+    0.05884338772035335,
+    0.06666620159685228,
+    0.0769230837767802,
+    0.0909090908461466,
+    0.11111111111145365,
+    0.14285714285714188,
+    0.2,
+)
+_THIRD = (0.3333333333333333, 1.850371707708594e-17)
 
-
-# log(1 + z) / z on sqrt(1/2) <= 1 + z <= sqrt(2): relative error 2^-41.
-_LOG_RATIO = (
-    0.043794309178952315,
-    -0.08561818720888004,
-    0.08742228765357118,
-    -0.08291811408330758,
-    0.08951584075859113,
-    -0.09990065923643168,
-    0.11119830154552705,
-    -0.1250093737390181,
-    0.1428543527843891,
-    -0.16666635739280863,
-    0.20000004332611876,
-    -0.25000000393527033,
-    0.3333333330716657,
-    -0.49999999998647504,
-    1.000000000000271,
+# f32: where intervals of m end, numbers that take m to within 0.104 of 1, and minus their logarithms in two parts. m is
+# from 0.941 to twice that. Products with sixteenths, and what they are off 1, are exact; so are sums of the first parts
+# and multiples of that of log 2.
+_LEAST_BITS = 0x3F70E560
+_ENDS = (1.1034, 4 / 3, 1.6)
+_SIXTEENTHS = (16 / 16, 13 / 16, 11 / 16, 9 / 16)
+_LOGARITHMS = (0.0, 0.2076416015625, 0.37469482421875, 0.5753631591796875)
+_LOGARITHMS_REST = (0.0, -2.236784212072962e-06, -1.3747772982242168e-06, 9.857238865151885e-07)
+# (log(1 + r) - r + r^2/2) / r^3 on -0.1001 <= r <= 0.1035: relative error of the logarithm 2^-32.7.
+_LOG_TAIL = (
+    -0.1258256435394287,
+    0.14506791532039642,
+    -0.16667038202285767,
+    0.19998687505722046,
+    -0.2499999701976776,
+    0.3333333432674408,
 )
 
 
-def _in_double(f: Function, x: Value) -> bool:
-    return x.type.element is F32 and f.emit.wide_floats
+def _log_single(f: Function, x: Value) -> Double:
+    """`log_double` of f32: without a division, and with three terms that are sums of two."""
+    m, e = normalized(f, x, _LEAST_BITS)
+    above = [f.cmp("oge", m, const(f, x, end)) for end in _ENDS]
 
+    def of_interval(numbers: Sequence[float]) -> Value:
+        result = const(f, x, numbers[0])
+        for condition, number in zip(above, numbers[1:], strict=True):
+            result = f.select(condition, const(f, x, number), result)
+        return result
 
-def _log_in_double(f: Function, x: Value) -> Value:
-    """log x of positive finite f32 x, as an f64: two vectors of it take less time than the rests of one and a
-    division."""
-    m, e = (f.cast("fpext", part, F64) for part in normalized(f, x))
-    z = f.fsub(m, const(f, m, 1.0))
-    return muladd(f, e, const(f, e, math.log(2.0)), f.fmul(z, shallow_polynomial(f, z, _LOG_RATIO)))
-
-
-def _single(f: Function, x: Value) -> Double:
-    """An f64 as a sum of two f32; the second is NaN or infinite where the first is infinite."""
-    high = f.cast("fptrunc", x, F32)
-    return high, f.cast("fptrunc", f.fsub(x, f.cast("fpext", high, F64)), F32)
+    r = f.fma(m, of_interval(_SIXTEENTHS), const(f, x, -1.0))
+    square, square_rest = two_product(f, r, r)
+    minus_half = const(f, x, -0.5)
+    high, low = (const(f, x, part) for part in LN2[F32])
+    tail = muladd(f, f.fmul(square, r), polynomial(f, r, _LOG_TAIL), muladd(f, e, low, of_interval(_LOGARITHMS_REST)))
+    tail = muladd(f, square_rest, minus_half, tail)
+    first, lost = fast_two_sum(f, muladd(f, e, high, of_interval(_LOGARITHMS)), r)
+    second = f.fma(square, minus_half, first)
+    lost = f.fadd(lost, f.fma(square, minus_half, f.fsub(first, second)))
+    return fast_two_sum(f, second, f.fadd(lost, tail))
 
 
 def log_double(f: Function, x: Value) -> Double:
-    """log x of positive finite x, with some thirteen bits more than its type has."""
-    if _in_double(f, x):
-        return _single(f, _log_in_double(f, x))
-    element = x.type.element
+    """log x of positive finite x, with some bits more than its type has: eight in f32, thirteen in f64."""
+    if x.type.element is F32:
+        return _log_single(f, x)
     m, e = normalized(f, x)
     one = const(f, x, 1.0)
     top = f.fsub(m, one)
@@ -161,11 +161,11 @@ def log_double(f: Function, x: Value) -> Double:
     s_rest = f.fmul(f.fma(minus_s, bottom_rest, f.fma(minus_s, bottom, top)), inverse)
     square, square_rest = two_product(f, s, s)
     square_rest = f.fma(f.fadd(s, s), s_rest, square_rest)
-    third, third_rest = (const(f, x, part) for part in _THIRD[element])
-    inner, inner_rest = fast_two_sum(f, third, f.fmul(square, polynomial(f, square, _ATANH[element])))
+    third, third_rest = (const(f, x, part) for part in _THIRD)
+    inner, inner_rest = fast_two_sum(f, third, f.fmul(square, polynomial(f, square, _ATANH)))
     series = multiply_doubles(f, (square, square_rest), (inner, f.fadd(inner_rest, third_rest)))
     tail, tail_rest = multiply_doubles(f, (s, s_rest), series)
-    high, low = (const(f, x, part) for part in LN2[element])
+    high, low = (const(f, x, part) for part in LN2[F64])
     # e log 2 + 2 (s + tail); the rests are summed last.
     total, first = fast_two_sum(f, f.fmul(e, high), f.fadd(s, s))
     total, second = fast_two_sum(f, total, f.fadd(tail, tail))
@@ -175,12 +175,9 @@ def log_double(f: Function, x: Value) -> Double:
 
 def _exponent(f: Function, x: Value, y: Value) -> Double:
     """y log x for positive finite x."""
-    if _in_double(f, x):
-        product, rest = _single(f, f.fmul(f.cast("fpext", y, F64), _log_in_double(f, x)))
-    else:
-        high, low = log_double(f, x)
-        product = f.fmul(y, high)
-        rest = f.fma(y, low, f.fma(y, high, f.fneg(product)))
+    high, low = log_double(f, x)
+    product = f.fmul(y, high)
+    rest = f.fma(y, low, f.fma(y, high, f.fneg(product)))
     # Far outside the range products may be infinite, and the rest then is NaN.
     return product, f.select(f.cmp("olt", absolute(f, product), const(f, x, 2000.0)), rest, const(f, x, 0.0))
 
@@ -201,13 +198,13 @@ def power(f: Function, x: Value, y: Value) -> Value:
     """x^y = e^(y log |x|) with C's special cases."""
     if y.constant == -2.5:
         return _power_of_minus_five_halves(f, x)
-    zero, infinity = const(f, x, 0.0), const(f, x, math.inf)
     size = absolute(f, x)
     grown, grown_rest, n = exp_double(f, *_exponent(f, size, y))
-    magnitude = scaled(f, f.fadd(grown, grown_rest), n)
-    usual = f.binary("and", f.cmp("ogt", x, zero), f.cmp("olt", x, infinity))
-    usual = f.binary("and", usual, f.cmp("olt", absolute(f, y), infinity))
-    rare = f.binary("xor", usual, f.const(1, usual.type))
+    magnitude = scaled_near_one(f, f.fadd(grown, grown_rest), n)
+    # Usual are positive finite x and finite y, but for the largest: their bits are small numbers.
+    largest = bits(f, const(f, x, sys.float_info.max if x.type.element is F64 else 2.0**128 - 2.0**104))
+    unusual = f.intrinsic("umax", integer(f, bits(f, x), "sub", 1), bits(f, absolute(f, y)))
+    rare = f.cmp("uge", unusual, largest)
     (result,) = where_rare(f, rare, lambda: [_special_power(f, x, y, magnitude)], [magnitude])
     return result
 
