@@ -367,8 +367,10 @@ class ProducerFusion:
         return True
 
     def _scatters(self, scatter: Node, node: Node) -> bool:
-        """May a scatter compute a node as its updates? It does so one after the other, where threads share a loop."""
-        few = size_hint(node.elements) <= self.costs.serial_elements
+        """May a scatter compute a node as its updates? It does so one after the other, where threads share a loop; but
+        what is one number needs no loop."""
+        uniform = node.name == "broadcast" and self._is_constant_subtree(node)
+        few = uniform or size_hint(node.elements) <= self.costs.serial_elements
         if scatter.name != "scatter" or not self.policy.scattered or not few:
             return False
         numbers = stablehlo.ScatterDimensionNumbers(scatter.op.attributes["scatter_dimension_numbers"])

@@ -47,3 +47,33 @@ func.func @expensive_updates(%x: tensor<512xf32>, %to: tensor<512x1xi32>, %sums:
   }) : (tensor<64xf32>, tensor<512x1xi32>, tensor<512xf32>) -> tensor<64xf32>
   return %2 : tensor<64xf32>
 }
+
+// -----
+
+// However many updates there are, one number needs no memory; products of many are computed before, by all threads.
+// CHECK-LABEL: func.func @counts
+// CHECK-NEXT: call @fusion_{{.*}} : (tensor<64xf32>, tensor<200000x1xi32>) -> tensor<64xf32>
+func.func @counts(%to: tensor<200000x1xi32>, %sums: tensor<64xf32>) -> tensor<64xf32> {
+  %one = "hlo.constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "hlo.broadcast"(%one) {dimensions = array<i64>} : (tensor<f32>) -> tensor<200000xf32>
+  %2 = "stablehlo.scatter"(%sums, %to, %0) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %3 = "hlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %3 : tensor<f32>
+  }) : (tensor<64xf32>, tensor<200000x1xi32>, tensor<200000xf32>) -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @many_products
+// CHECK-COUNT-2: call @fusion_
+func.func @many_products(%x: tensor<200000xf32>, %to: tensor<200000x1xi32>, %sums: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = "hlo.multiply"(%x, %x) : (tensor<200000xf32>, tensor<200000xf32>) -> tensor<200000xf32>
+  %2 = "stablehlo.scatter"(%sums, %to, %0) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %3 = "hlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %3 : tensor<f32>
+  }) : (tensor<64xf32>, tensor<200000x1xi32>, tensor<200000xf32>) -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
