@@ -331,16 +331,16 @@ def _arc(function: Real, greatest: Any, degree: int, bits: int) -> Fit:
     return Fit(lambda t: (ratio(t) - 1) / t, lambda t: t / ratio(t), (0, mpf(greatest) ** 2), degree, bits)
 
 
-# --- the cube root (powers.py) ----------------------------------------------------------------------------------------
+# --- roots (powers.py) ------------------------------------------------------------------------------------------------
 
 
-def _inverse_cube_root(bits: int, degree: int) -> Fit:
-    """((1 - e)^(-1/3) - 1) / e, relative error of (1 - e)^(-1/3)."""
+def _inverse_root(root: int, greatest: str, degree: int, bits: int) -> Fit:
+    """((1 - e)^(-1/root) - 1) / e, relative error of (1 - e)^(-1/root)."""
 
     def value(e: Any) -> Any:
-        return 1 / mpmath.cbrt(1 - e)
+        return 1 / mpmath.root(1 - e, root)
 
-    return Fit(lambda e: (value(e) - 1) / e, lambda e: abs(e) / value(e), ("-0.1023", "0.1023"), degree, bits)
+    return Fit(lambda e: (value(e) - 1) / e, lambda e: abs(e) / value(e), (f"-{greatest}", greatest), degree, bits)
 
 
 # --- the logarithm of f32 as a sum of two (powers.py) -----------------------------------------------------------------
@@ -400,8 +400,10 @@ FITS: dict[str, Callable[[], Fit]] = {
     "atan_f64": lambda: _arc(mpmath.atan, 1, 20, 53),
     "atanh_f32": lambda: _arc(mpmath.atanh, "0.2005", 2, 24),
     "atanh_f64": lambda: _arc(mpmath.atanh, "0.2005", 8, 53),
-    "cbrt_step_f32": lambda: _inverse_cube_root(24, 2),
-    "cbrt_step_f64": lambda: _inverse_cube_root(53, 5),
+    "rsqrt_step_f32": lambda: _inverse_root(2, "0.0682", 2, 24),
+    "rsqrt_step_f64": lambda: _inverse_root(2, "0.0682", 4, 53),
+    "cbrt_step_f32": lambda: _inverse_root(3, "0.1023", 2, 24),
+    "cbrt_step_f64": lambda: _inverse_root(3, "0.1023", 5, 53),
     "bessel_near": lambda: _relative(_bessel_near, 0, 9, 10),
     "bessel_middle": lambda: _relative(_bessel_middle, -2.5, 2.5, 22),
     "bessel_far": lambda: _relative(_bessel_far, mpf(2) ** -60 - 1, 1, 25, doubled=1),

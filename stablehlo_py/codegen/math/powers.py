@@ -34,13 +34,42 @@ def sqrt(f: Function, x: Value) -> Value:
     return f.intrinsic("sqrt", x)
 
 
+# The bits of an estimate y of 1/sqrt(x) are this minus half of x's: one and a half times the bias, less a little for
+# the mantissa, which keeps e = 1 - x y^2 within 0.0682.
+_RSQRT_BITS = {F32: 0x5F3746DF, F64: 0x5FE6E8F0C7B537A9}
+# ((1 - e)^(-1/2) - 1) / e: relative error of 1/sqrt(x) 2^-19.9 and 2^-30.1.
+_RSQRT_STEP = {
+    F32: (0.3137457072734833, 0.37605729699134827, 0.4999990463256836),
+    F64: (
+        0.2477093701550592,
+        0.27490479463562745,
+        0.31249662219457947,
+        0.3749978864801714,
+        0.5000000014840241,
+    ),
+}
+
+
 def rsqrt(f: Function, x: Value) -> Value:
-    """1 / sqrt(x), the two roundings made good by a step of Newton's: y + y (1 - x y^2) / 2."""
-    y = f.fdiv(const(f, x, 1.0), sqrt(f, x))
-    product, rest = two_product(f, x, y)
-    error = f.fma(f.fneg(rest), y, f.fma(f.fneg(product), y, const(f, x, 1.0)))
-    better = f.fma(f.fmul(y, const(f, x, 0.5)), error, y)
-    return f.select(f.cmp("uno", error, error), y, better)  # zeros, infinities, NaN
+    """1 / sqrt(x): an estimate, a polynomial for what it is off, and a step of Newton's with an exact residual, y +
+    y (1 - x y^2) / 2. Root and quotient take longer."""
+    element, one = x.type.element, const(f, x, 1.0)
+
+    def corrected(y: Value) -> Value:
+        product, rest = two_product(f, x, y)
+        error = f.fma(f.fneg(rest), y, f.fma(f.fneg(product), y, one))
+        return f.fma(f.fmul(y, const(f, x, 0.5)), error, y)
+
+    def slow() -> list[Value]:
+        y = f.fdiv(one, sqrt(f, x))
+        better = corrected(y)
+        return [f.select(f.cmp("uno", better, better), y, better)]  # zeros, infinities, NaN
+
+    raw = bits(f, x)
+    y = f.bitcast(f.binary("sub", f.const(_RSQRT_BITS[element], raw.type), integer(f, raw, "lshr", 1)), x.type)
+    error = f.fma(f.fneg(f.fmul(x, y)), y, one)
+    y = muladd(f, f.fmul(y, error), polynomial(f, error, _RSQRT_STEP[element]), y)
+    return where_rare(f, is_unusual(f, x), slow, [corrected(y)])[0]
 
 
 # The bits of an estimate y of 1/cbrt(x) are this minus a third of x's: four thirds of the bias, less a little for the
