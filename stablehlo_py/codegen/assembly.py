@@ -4,7 +4,7 @@ builder.py; what is written, its emitter knows (emitter.py)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from stablehlo_py.codegen.emitter import Emitter, Lines, flat
@@ -24,6 +24,8 @@ from stablehlo_py.codegen.values import (
 )
 from stablehlo_py.dialect.symint import IntLike, SymInt
 from stablehlo_py.errors import InternalError
+
+_HERE = nullcontext()  # most code stays where it is: a generator for each would take longer than the code
 
 
 class Assembly:
@@ -127,13 +129,13 @@ class Assembly:
         run."""
         return max(level for level in self._conditional if level <= self.level)
 
-    @contextmanager
-    def at_level(self, level: int) -> Iterator[None]:
+    def at_level(self, level: int) -> AbstractContextManager[None]:
         """Emit into an enclosing region: right before the loop or branch that is open there. Operands must be of
         that level or below."""
-        if level >= self.level:
-            yield
-            return
+        return _HERE if level >= self.level else self._hoisting(level)
+
+    @contextmanager
+    def _hoisting(self, level: int) -> Iterator[None]:
         emit = self.emit
         saved = emit.lines, self._known, self._hoisted
         emit.lines, self._known, self._hoisted = self._hoisted[level], self._known[: level + 1], self._hoisted[:level]
