@@ -13,7 +13,7 @@ from functools import lru_cache
 from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
-from stablehlo_py.backends.cpu.kernels.transposing import transposed
+from stablehlo_py.backends.cpu.kernels.transposing import columns_at_once, half_transposed, transposed
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS
@@ -35,7 +35,7 @@ class PanelTranspose:
     """What the code depends on.
 
     Attributes:
-        lanes: rows and columns of a square.
+        lanes: rows that are transposed at once.
         source, panel: the names of the element types in memory and of the panel.
         masked: rows of the panel may have no room for whole vectors.
     """
@@ -50,14 +50,19 @@ class PanelTranspose:
         """The name of its function."""
         return f"shlo_panel_{self.lanes}_{self.source}_{self.panel}{'_masked' * self.masked}"
 
+    @property
+    def _columns(self) -> int:
+        """Columns that are transposed at once."""
+        return columns_at_once(Arithmetic(ELEMENTS[self.panel]).accumulator.bits, self.lanes)
+
     def text(self, target: CpuTarget) -> str:
-        """Its code, for rows that are at least `lanes` long."""
+        """Its code, for rows that are at least as long as columns are transposed at once."""
         return _text(self, target)
 
     def emit(self, f: Function, source: Value, target: Value, sizes: Sizes, shared: set[SharedFunction] | None) -> None:
         """Make the panel at `target` of the rows from `source` on. Lanes past the last row repeat it. `shared` gets the
         function where that is called; None: the code is part of `f`."""
-        if shared is None or (isinstance(sizes.size, int) and sizes.size < self.lanes):
+        if shared is None or (isinstance(sizes.size, int) and sizes.size < self._columns):
             self.emit_here(f, source, target, sizes)
             return
         shared.add(self)
@@ -69,28 +74,31 @@ class PanelTranspose:
         of, lanes, size = Operand("", 0, ELEMENTS[self.source]), self.lanes, sizes.size
         arithmetic = Arithmetic(ELEMENTS[self.panel])
         scalar = arithmetic.accumulator
-        count = min(size, lanes) if isinstance(size, int) else lanes
-        mask = f.tail_mask(count, lanes) if count < lanes else None
+        many = self._columns
+        count = min(size, many) if isinstance(size, int) else many
+        mask = f.tail_mask(count, many) if count < many else None
         last = f.isub(sizes.rows, 1)
 
         def square(k: Index, first: Index) -> None:
             start = f.gep(source, k, of.element.storage)
             end = f.gep(target, f.iadd(f.imul(k, sizes.width), first), scalar)
-            rows = []
-            for i in range(lanes):
-                row = f.imul(f.imin(f.iadd(first, i), last), sizes.across)
-                rows.append(arithmetic.load(f, of, start, row, lanes, mask))
+
+            def row(number: int) -> Value:
+                at = f.imul(f.imin(f.iadd(first, number), last), sizes.across)
+                return arithmetic.load(f, of, start, at, many, mask)
+
+            columns = half_transposed(f, row, lanes) if many < lanes else transposed(f, [*map(row, range(lanes))])
             room = f.tail_mask(f.isub(sizes.width, first), lanes) if self.masked else None
-            for column, value in enumerate(transposed(f, rows)[:count]):
+            for column, value in enumerate(columns[:count]):
                 f.store(value, f.gep(end, f.imul(sizes.width, column), scalar), 0, room)
 
-        def columns(first: Index) -> None:
-            if count < lanes:
+        def panel(first: Index) -> None:
+            if count < many:
                 square(0, first)
             else:
-                f.loop(0, size, lanes, lambda k: square(f.imin(k, f.isub(size, lanes)), first), nonempty=True)
+                f.loop(0, size, many, lambda k: square(f.imin(k, f.isub(size, many)), first), nonempty=True)
 
-        f.loop(0, sizes.rows, lanes, columns, nonempty=True)
+        f.loop(0, sizes.rows, lanes, panel, nonempty=True)
 
 
 @lru_cache(maxsize=64)

@@ -61,6 +61,27 @@ def _turned(f: Function, rows: Sequence[Value], parts: int = 1) -> list[Value]:
     return [current[int(f"{place:0{bits}b}"[::-1], 2)] for place in range(block)]
 
 
+def half_transposed(f: Function, row: Callable[[int], Value], lanes: int) -> list[Value]:
+    """Of as many rows as lanes the first half of the columns; row(number) gives the first half of a row. As
+    `transposed`, but the first step is made of loads: two halves are the same instructions, and half of the code."""
+    first = row(0)
+    block = 128 // first.type.bits
+    numbers = [line for line in range(lanes) if not line & block]
+    joined = [(first if line == 0 else row(line), row(line | block)) for line in numbers]
+    current = [f.shuffle(a, b, range(lanes)) for a, b in joined]
+    distance = block
+    while distance < len(current):
+        current = _step(f, current, distance, [unit for unit in range(2 * lanes) if not unit & block], block, 1)
+        distance *= 2
+    current = [f.opaque(vector) for vector in current]
+    return [vector for place in range(0, len(current), block) for vector in _turned(f, current[place : place + block])]
+
+
+def columns_at_once(bits: int, lanes: int) -> int:
+    """How many columns of rows of such elements are transposed at once: half of a square, of more than 128 bits."""
+    return lanes // 2 if bits * lanes > 128 else lanes
+
+
 def transposed_in_memory(f: Function, row: Callable[[Index], Value], lanes: int, element: ScalarType) -> Value:
     """The address of a transposed square of more vectors than there are registers: row(number) gives them. In two
     loops: squares of 128 bits a side are transposed, then they change places."""
@@ -121,7 +142,8 @@ def load_rows(
         for number, column in enumerate(_loaded(f, of, pointer, n, lanes, j)):
             put(f.iadd(j, number), column)
 
-    _sweep(f, of, n, lanes, single, columns)
+    many = lanes // 2 if of.is_complex else columns_at_once(of.storage.bits, lanes)
+    _sweep(f, n, lanes, many, single, columns)
 
 
 def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, get: Callable[[Index], Lanes]) -> None:
@@ -134,21 +156,23 @@ def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int,
             types.store(f, of, one, pointer, f.iadd(j, lane * n))
 
     def columns(j: Index) -> None:
-        _stored(f, of, pointer, n, lanes, j, [get(f.iadd(j, number)) for number in range(_columns(of, lanes))])
+        _stored(f, of, pointer, n, lanes, j, [get(f.iadd(j, number)) for number in range(many)])
 
-    _sweep(f, of, n, lanes, single, columns)
-
-
-def _columns(of: Element, lanes: int) -> int:
-    """Elements of a row that are transposed at once: those of one vector."""
-    return lanes // 2 if of.is_complex else lanes
+    many = lanes // 2 if of.is_complex else lanes
+    _sweep(f, n, lanes, many, single, columns)
 
 
 def _loaded(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, j: Index) -> list[Lanes]:
     """Elements j.. of as many rows as lanes, those of an element in a vector."""
     if not of.is_complex:
-        whole = [types.load(f, of, pointer, f.iadd(j, lane * n), lanes) for lane in range(lanes)]
-        return list(transposed(f, [row for row in whole if isinstance(row, Value)]))
+        many = columns_at_once(of.storage.bits, lanes)
+
+        def row(number: int) -> Value:
+            value = types.load(f, of, pointer, f.iadd(j, number * n), many)
+            assert isinstance(value, Value)
+            return value
+
+        return [*(half_transposed(f, row, lanes) if many < lanes else transposed(f, [*map(row, range(lanes))]))]
     rows = [f.load(vector(lanes, of.storage), pointer, f.imul(f.iadd(j, lane * n), 2)) for lane in range(lanes)]
     columns: list[Lanes] = [*_parted(f, _halves_transposed(f, rows))]
     return columns
@@ -189,10 +213,9 @@ def _stored(
 
 
 def _sweep(
-    f: Function, of: Element, n: IntLike, lanes: int, single: Callable[[Index], None], columns: Callable[[Index], None]
+    f: Function, n: IntLike, lanes: int, many: int, single: Callable[[Index], None], columns: Callable[[Index], None]
 ) -> None:
-    """Columns that are transposed in registers, the last ones overlapping; short rows element by element."""
-    many = _columns(of, lanes)
+    """So many columns that are transposed in registers, the last ones overlapping; short rows element by element."""
 
     def singles() -> None:
         f.loop(0, n, 1, single)
