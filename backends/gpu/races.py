@@ -114,18 +114,17 @@ class RaceCheckBackend(OpenClBackend):
     """Programs that find their own races.
 
     Args:
-        without: the number of a barrier, among those of the whole program, that is left out.
         unchecked: whose kernels are checked, None: those for OpenCL.
     """
 
     name = "opencl-races"
 
-    def __init__(self, without: int | None = None, unchecked: GpuTarget | None = None) -> None:
-        self.without, self.unchecked = without, unchecked
+    def __init__(self, unchecked: GpuTarget | None = None) -> None:
+        self.unchecked = unchecked
 
     def target(self, options: Options) -> CheckedTarget:
         """That of OpenCL, checked: another one for every program. Raises as `GpuBackend.target`."""
-        return CheckedTarget.of(self.unchecked or super().target(options), RaceChecks(self.without))
+        return CheckedTarget.of(self.unchecked or super().target(options), RaceChecks())
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """As `OpenClBackend.compile`."""
@@ -175,6 +174,12 @@ class RaceCheckCode(GpuCode):
         # It is called once or twice: what the driver's optimizer gains, it does not win back in the time that it takes.
         return self._device.build(binary, optimized=False)
 
+    def leave_out(self, barrier: int | None) -> None:
+        """Find what would race without one of the program's barriers, by its number in `RaceChecks`. It is still there,
+        but for the checks it orders nothing; None: each does. Raises ResourceError."""
+        assert self._detector is not None
+        self._detector.provide(0 if barrier is None else barrier + 1)
+
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
         """One call. Raises RaceError."""
         detector = self._detector
@@ -221,19 +226,26 @@ class Detector:
         self._shadow = _written(on, np.zeros(elements * _TOKENS, np.uint8))
         self._table = on.memory.allocate(3 * 8 * self._length)
         self._found = _written(on, np.zeros((FINDINGS, 2), np.uint32))
-        words = [self._table.address, self._length, self._shadow.address, elements * _TOKENS // 8, self._found.address]
-        assert len(words) == PROVIDED
-        provided, one, library = _written(on, np.array(words)), np.ones(1, np.uintp), on.queue.library
-        provide = built.kernel(PROVIDE)
+        shadow = (self._shadow.address, elements * _TOKENS // 8)
+        self._words = [self._table.address, self._length, *shadow, self._found.address]
+        self._on, self._provide = on, built.kernel(PROVIDE)
+        library = on.queue.library
         # What kernels reach without that it is among their arguments.
         reached = np.array([self._table.address, self._shadow.address, self._found.address], np.uintp)
         for name in (*checks.begins, *set(checks.begins.values())):
             library.call("clSetKernelExecInfo", built.kernel(name), SVM_POINTERS, reached.nbytes, address_of(reached))
-        with on.queue.lock:
-            library.call("clSetKernelArgSVMPointer", provide, 0, provided.address)
+        self.provide()
+
+    def provide(self, left_out: int = 0) -> None:
+        """What kernels read of it. `left_out`: which barrier orders nothing, from 1 on. Raises ResourceError."""
+        words = [*self._words, left_out]
+        assert len(words) == PROVIDED
+        queue, provided, one = self._on.queue, _written(self._on, np.array(words)), np.ones(1, np.uintp)
+        with queue.lock:
+            queue.library.call("clSetKernelArgSVMPointer", self._provide, 0, provided.address)
             size = address_of(one)
-            on.queue.call("clEnqueueNDRangeKernel", provide, 1, None, size, size, 0, None, None)
-            on.queue.finish()
+            queue.call("clEnqueueNDRangeKernel", self._provide, 1, None, size, size, 0, None, None)
+            queue.finish()
 
     def watch(self, arrays: Iterable[tuple[int, int]]) -> None:
         """Check what lies at these addresses, in so many bytes, from now on. Raises ResourceError."""

@@ -55,7 +55,6 @@ class RaceChecks:
     """What is checked in the kernels of a program.
 
     Attributes:
-        without: the number of a barrier that is left out (to see whether it is needed); None: none is.
         barriers: the places of all barriers, in the order in which templates emit them: their numbers.
         places: where threads access memory or meet, by number: the function, what a thread does there.
         begins: the kernel that comes before each launch of a kernel.
@@ -63,7 +62,6 @@ class RaceChecks:
         granule: those of all kernels.
     """
 
-    without: int | None = None
     barriers: list[str] = field(default_factory=list)
     places: list[tuple[str, str]] = field(default_factory=lambda: [_ELSEWHERE])
     begins: dict[str, str] = field(default_factory=dict)
@@ -349,11 +347,9 @@ class RaceCheckEmitter(SpirvEmitter):
 
     def barrier(self) -> None:
         self._checks.barriers.append(_place())
-        if self._checks.without == len(self._checks.barriers) - 1:
-            return
         self._arrive(self._numbered(f"waits at {_place()}"))
         super().barrier()
-        full = self._helper("next", [self._passed], I1)
+        full = self._helper("next", [self._passed, Value(self.constant(len(self._checks.barriers), I64), I64)], I1)
         if self._bytes:
             self.begin_if(Value(full, I1), otherwise=False, unlikely=True)
             self._cleared()

@@ -28,10 +28,11 @@ FINDINGS = 1 << 10  # rows of the table
 STATE = "shlo_race_state"
 # Its words: launches so far, bytes of what the running kernel accesses as a whole; then what the host provides: the
 # address and the length (a power of two) of a table of arrays, the address and the words of their shadow, the address
-# of the findings. The table has the addresses of the beginnings of arrays in ascending order, then those of their ends,
-# then where in the shadow they begin, in bytes of the arrays. Its first array is none.
-_LAUNCH, _GRANULE, _ARRAYS, _LENGTH, _SHADOW, _WORDS, _FOUND = range(7)
-PROVIDED = 5
+# of the findings, and which barrier orders nothing (from 1 on, 0: each does). The table has the addresses of the
+# beginnings of arrays in ascending order, then those of their ends, then where in the shadow they begin, in bytes of
+# the arrays. Its first array is none.
+_LAUNCH, _GRANULE, _ARRAYS, _LENGTH, _SHADOW, _WORDS, _FOUND, _LEFT_OUT = range(8)
+PROVIDED = 6
 PROVIDE = "shlo_race_provide"
 
 # A token of shared memory: how many barriers came before (from 1 on), which place in the template, whether the access
@@ -170,13 +171,15 @@ def _start(name: str, target: TargetDescription) -> Function:
 
 
 def _next(name: str, target: TargetDescription) -> Function:
-    """name(passed): one more barrier. Whether the numbers in shared memory begin again, so that older tokens must go;
-    those in global memory end."""
-    f = Function(name, [("passed", PTR)], _Helper(target), result=I1, private=True)
+    """name(passed, number): one more barrier, unless it is left out. Whether the numbers in shared memory begin again,
+    so that older tokens must go; those in global memory end."""
+    f = Function(name, [("passed", PTR), ("number", I64)], _Helper(target), result=I1, private=True)
     before, age = f.load(I32, f.passed), f.load(I32, f.passed, 1)
-    full = f.cmp("eq", before, f.const(_EPOCHS - 1, I32))
-    f.store(f.select(full, f.const(1, I32), f.binary("add", before, f.const(1, I32))), f.passed)
-    f.store(f.intrinsic("umin", f.binary("add", age, f.const(1, I32)), f.const(_AGES - 1, I32)), f.passed, 1)
+    counts = f.cmp("ne", f.load(I64, _state(f), _LEFT_OUT), f.number)
+    full = f.binary("and", counts, f.cmp("eq", before, f.const(_EPOCHS - 1, I32)))
+    one = f.cast("zext", counts, I32)
+    f.store(f.select(full, f.const(1, I32), f.binary("add", before, one)), f.passed)
+    f.store(f.intrinsic("umin", f.binary("add", age, one), f.const(_AGES - 1, I32)), f.passed, 1)
     f.ret(full)
     return f
 
