@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import zlib
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 TESTS = str(Path(__file__).parent)
 
+# Kernels that find races have words beside each byte of shared memory: more than OpenCL's driver for processors gives.
+os.environ.setdefault("CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "4MB")
+
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: tests of Ctrl-C
 # need what a terminal gives.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -25,6 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu", action="store_true", help="tests that need an OpenCL device fail where there is none")
+    parser.addoption("--optimized", action="store_true", help="OpenCL's compiler optimizes for all tests")
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +44,52 @@ def real_device(request: pytest.FixtureRequest) -> OpenClDevice:
         if request.config.getoption("gpu"):
             raise
         pytest.skip(error.reason)
+
+
+def _has_subgroups(module: bytes) -> bool:
+    """Whether a kernel of a module in SPIR-V asks for a size of subgroups. The header has 5 words; before the first
+    function, 54, instructions, 16, set modes of kernels: 35. The upper half of an instruction's first word is its
+    length."""
+    words = np.frombuffer(module[: len(module) // 4 * 4], np.uint32).tolist()
+    at = 5
+    while at < len(words) and words[at] & 0xFFFF != 54 and words[at] >> 16:
+        if words[at] & 0xFFFF == 16 and words[at + 2] == 35:
+            return True
+        at += words[at] >> 16
+    return False
+
+
+def _is_optimized(request: pytest.FixtureRequest) -> bool:
+    return request.config.getoption("optimized") or zlib.crc32(request.node.name.encode()) % 10 == 0
+
+
+@pytest.fixture
+def built_sooner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenCL's compiler for processors, which takes ten times as long where it optimizes, does so for a fixed tenth of
+    the tests. Where it does not, subgroups compute something else: programs that have them are always optimized."""
+    if _is_optimized(request):
+        return
+    from stablehlo_py.backends.gpu.opencl.device import Built, OpenClDevice
+
+    build = OpenClDevice.build
+
+    def sooner(self: OpenClDevice, binary: bytes, *, optimized: bool = True) -> Built:
+        return build(self, binary, optimized=optimized and _has_subgroups(binary))
+
+    monkeypatch.setattr(OpenClDevice, "build", sooner)
+
+
+@pytest.fixture
+def exchanged_through_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """But for a fixed tenth of the tests, subgroups of programs for OpenCL exchange through shared memory: then these
+    need no optimizing, and find races besides."""
+    from stablehlo_py.backends.gpu.races import RaceCheckBackend
+    from stablehlo_py.targets import register_backend, unregister_backend
+
+    if not _is_optimized(request):
+        register_backend("opencl", RaceCheckBackend)
+    yield
+    unregister_backend("opencl")
 
 
 @pytest.fixture(scope="session")

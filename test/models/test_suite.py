@@ -1,5 +1,7 @@
 """Every model of the suite at its small size: exported, compiled, run, compared with JAX."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -11,11 +13,18 @@ from stablehlo_py.suite.peers import PEERS
 OPTIONS = shlo.Options(threads=1, cache_dir=None)
 
 
-def check(model, target="cpu"):
+@functools.lru_cache(maxsize=1)
+def of_jax(name):
+    """A model at its small size, exported, and its results."""
+    model = suite.build(name, "small")
+    return model, suite.export(model), suite.reference(model)
+
+
+def check(model, exported=None, expected=None, target="cpu"):
     """The executable and the results of its first call, which are compared with JAX's."""
-    executable = shlo.compile(suite.export(model), target=target, options=OPTIONS)
+    executable = shlo.compile(exported or suite.export(model), target=target, options=OPTIONS)
     results = executable(*model.arrays())
-    expected = suite.reference(model)
+    expected = expected or suite.reference(model)
     assert len(results) == len(expected)
     for number, (actual, wanted) in enumerate(zip(results, expected, strict=True)):
         difference = suite.largest_difference(actual, wanted)
@@ -23,15 +32,15 @@ def check(model, target="cpu"):
     return executable, results
 
 
+# The targets of a model come one after the other, so that JAX prepares it once.
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
 @pytest.mark.parametrize("name", suite.names())
-def test_model_agrees_with_jax(name):
-    check(suite.build(name, "small"))
-
-
-@pytest.mark.parametrize("name", suite.names())
-def test_model_on_opencl_agrees_with_jax_and_gives_the_same_bits_again(name, real_device):
-    model = suite.build(name, "small")
-    executable, results = check(model, "opencl")
+@pytest.mark.usefixtures("built_sooner")
+def test_model_agrees_with_jax_and_gives_the_same_bits_again(name, target, request):
+    if target == "opencl":
+        request.getfixturevalue("real_device")
+    model, exported, expected = of_jax(name)
+    executable, results = check(model, exported, expected, target)
     for first, second in zip(results, executable(*model.arrays()), strict=True):
         assert np.asarray(first).tobytes() == np.asarray(second).tobytes()
 

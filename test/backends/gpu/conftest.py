@@ -130,6 +130,11 @@ def _built(folder: str, to: Path, name: str = "fake_driver") -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def _sooner(built_sooner: None) -> None:
+    """For all tests in this folder."""
+
+
 @pytest.fixture(scope="session")
 def built_driver(tmp_path_factory: pytest.TempPathFactory) -> FakeDriver:
     return FakeDriver(_built("opencl", tmp_path_factory.mktemp("opencl")), OpenClLibrary, OpenClDevice)

@@ -58,7 +58,7 @@ MMA = tuple(name for name in MATRIX_UNITS if name.startswith("mma"))
 
 
 @pytest.fixture
-def matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def matrix_units(monkeypatch: pytest.MonkeyPatch, exchanged_through_memory: None) -> None:
     """Kernels for NVIDIA's units, which exchange registers instead."""
     target = replace(OPENCL, matrix_units=MMA, shared_bytes=96 << 10)
     monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)

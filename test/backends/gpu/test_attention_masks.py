@@ -40,7 +40,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def matrix_units(monkeypatch: pytest.MonkeyPatch, exchanged_through_memory: None) -> None:
     """Kernels for NVIDIA's units, which exchange registers instead."""
     target = replace(OPENCL, resident=1 << 10, matrix_units=MMA, shared_bytes=96 << 10)
     monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
@@ -168,6 +168,7 @@ def test_matrix_units(name: str, value: float) -> None:
     assert not np.isfinite(check(masked(MASKS[name], value), q, k, v)[:, 0, 3]).any()
 
 
+@pytest.mark.usefixtures("exchanged_through_memory")
 @pytest.mark.parametrize("units", [(), MMA])
 @pytest.mark.parametrize("value", [-np.inf, -1e30, 2.0])
 def test_parts_of_the_keys(value: float, units: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:

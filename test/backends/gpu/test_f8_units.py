@@ -31,6 +31,7 @@ from stablehlo_py.mlir import ir
 
 OPTIONS = shlo.Options(cache_dir=None, threads=1)
 RANDOM = np.random.default_rng(0)
+pytestmark = pytest.mark.usefixtures("exchanged_through_memory")
 MMA, WGMMA = (
     tuple(name for name in MATRIX_UNITS if name.startswith(f"{shape}.f8")) for shape in ("mma.m16n8k32", "wgmma.m64k32")
 )

@@ -36,7 +36,7 @@ def _device(real_device: object) -> None:
 
 
 @pytest.fixture
-def matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def matrix_units(monkeypatch: pytest.MonkeyPatch, exchanged_through_memory: None) -> None:
     """Kernels for NVIDIA's units, which exchange registers instead."""
     target = replace(OPENCL, resident=1 << 10, matrix_units=MMA, shared_bytes=160 << 10)
     monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
