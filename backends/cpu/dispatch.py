@@ -1,5 +1,5 @@
 """Calls of a program from Python that go through no code of Python: native code (fastcall.py) looks at the arguments,
-makes the results, and calls the program. It takes a microsecond less than a NumPy function that does as little.
+makes the results, and calls the program. A call takes as long as one of a NumPy function.
 
 A dispatch is for programs whose sizes are known and who call no Python, in processes whose Python and NumPy have the
 objects that fastcall.py reads, which is looked at once; everything else goes the long way (runtime/executable.py).

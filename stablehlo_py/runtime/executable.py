@@ -26,6 +26,8 @@ class Executable(CompiledModel):
 
     Attributes:
         num_replicas, num_partitions: size of the grid that it runs as; a larger one than 1 x 1 is a GridExecutable.
+        fast_call: makes a call in native code, or returns None where `__call__` has to make it. None: there is no such
+            function, or no call was made yet with arrays as the program wants them.
     """
 
     num_replicas = num_partitions = 1
@@ -38,7 +40,7 @@ class Executable(CompiledModel):
         self._leaves = program.leaves
         self._layouts = [_layout_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
-        self._fast_call: Callable[..., tuple[np.ndarray, ...] | None] | None = None
+        self.fast_call: Callable[..., tuple[np.ndarray, ...] | None] | None = None
         self._is_first = True
         self.random_keys = RandomKeys()
 
@@ -59,8 +61,8 @@ class Executable(CompiledModel):
             ArgumentError: the arguments do not fit; every one that does not is named.
             CallError: the function behind a custom call failed.
         """
-        if self._fast_call is not None:
-            results = self._fast_call(*arrays)
+        if self.fast_call is not None:
+            results = self.fast_call(*arrays)
             if results is not None:
                 return results
         try:
@@ -79,7 +81,7 @@ class Executable(CompiledModel):
             results = tuple(self._loaded.run(prepared, self._layouts))
             if ready and self._is_first:
                 self._is_first = False
-                self._fast_call = self._loaded.fast_call([_layout_of(spec) for spec in self.inputs], self._layouts)
+                self.fast_call = self._loaded.fast_call([_layout_of(spec) for spec in self.inputs], self._layouts)
             return results
         except Exception as error:
             if is_expected(error):

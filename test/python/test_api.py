@@ -282,6 +282,26 @@ def test_jit() -> None:
     np.testing.assert_array_equal(out["y"], W + 1)
 
 
+def test_jit_of_arrays_alone_takes_the_executables_fast_call() -> None:
+    function = shlo.jit(lambda state, scale: {"scaled": state["x"] * scale, "sum": state["x"].sum() + state["y"]})
+    small, large, one = np.ones(3, np.float32), np.ones((4, 5), np.float32), np.ones((), np.float32)
+    for _ in range(3):  # in turns, and with what are no such arrays in between
+        for array in (small, small, large, large):
+            result = function({"x": array, "y": one}, scale=one + 1)
+            assert result["scaled"].shape == array.shape
+            assert (result["scaled"] == 2).all()
+            assert result["sum"] == array.size + 1
+        assert (function({"x": small, "y": one}, one)["scaled"] == 1).all()
+        assert (function({"x": small.astype(np.float64), "y": one}, 3)["scaled"] == 3).all()
+        assert (function({"x": np.arange(3, dtype=np.float32)[::-1], "y": one}, one)["scaled"] == [2, 1, 0]).all()
+        assert function({"x": 2.5, "y": 1}, 2)["scaled"] == 5
+        with pytest.raises(KeyError):
+            function({"x": small, "z": one}, one)
+    function({"x": large, "y": one}, one)
+    assert function._last is not None
+    assert function._last[1].fast_call(large, one, one) is not None
+
+
 def test_jit_static_arguments() -> None:
     def power(x: jax.Array, n: int) -> jax.Array:
         return x**n if n > 1 else x

@@ -46,8 +46,8 @@ def compiled(function: object, *arrays: np.ndarray, **options: object) -> shlo.E
 
 def fast(executable: shlo.Executable, *arrays: object) -> tuple[np.ndarray, ...] | None:
     """What native code alone gives."""
-    assert executable._fast_call is not None
-    return executable._fast_call(*arrays)
+    assert executable.fast_call is not None
+    return executable.fast_call(*arrays)
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -112,7 +112,7 @@ def test_memory_of_a_large_result_serves_the_next() -> None:
 def test_references_are_balanced() -> None:
     x, y = np.ones(100, np.float32), np.ones(SMALL, np.float32)
     executable = compiled(lambda x, y: (x + 1, y * 2), x, y)
-    things = (x, y, x.dtype, None, np.ndarray, executable._fast_call)
+    things = (x, y, x.dtype, None, np.ndarray, executable.fast_call)
     before = [sys.getrefcount(thing) for thing in things]
     for _ in range(1000):
         executable(x, y)
@@ -183,7 +183,7 @@ def test_unknown_objects_go_the_long_way(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(dispatch, "is_known", lambda: False)
     x = np.ones(3, np.float32)
     executable = compiled(lambda x: x + 1, x)
-    assert executable._fast_call is None
+    assert executable.fast_call is None
     assert (executable(x)[0] == 2).all()
 
 
