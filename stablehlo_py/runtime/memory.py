@@ -37,7 +37,6 @@ PAGE = 4 << 10  # sizes that differ by less share memory
 # What the pool keeps for the next calls, of all sizes and of each.
 KEPT_BYTES = 1 << 30
 KEPT_ARRAYS = 16
-ALONE = 2  # references to what only a variable refers to, as `getrefcount` counts them
 
 
 class Block:
@@ -77,6 +76,15 @@ def _huge_pages(size: int) -> mmap.mmap:
         with suppress(OSError):
             region.madvise(mmap.MADV_HUGEPAGE)
     return region
+
+
+def _references_of_a_variable() -> int:
+    value = [object()].pop(0)
+    return getrefcount(value)
+
+
+# What `getrefcount` says of what one variable refers to: in some versions of Python a call has a reference of its own.
+_ALONE = _references_of_a_variable()
 
 
 def address_of(array: np.ndarray) -> int:
@@ -175,7 +183,7 @@ class _Pool:
                 memory = kept.pop(0)
             except IndexError:  # others have all of it in their hands at this moment
                 break
-            is_free = getrefcount(memory) == ALONE
+            is_free = getrefcount(memory) == _ALONE
             kept.append(memory)
             if is_free:
                 return memory
