@@ -8,7 +8,6 @@ objects that fastcall.py reads, which is looked at once; everything else goes th
 from __future__ import annotations
 
 import ctypes
-import platform
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -123,9 +122,9 @@ def _numpy_function(number: int) -> int:
 @cache
 def is_known() -> bool:
     """Whether objects of this Python and this NumPy are what layout.py says: as an array shows that is made for it."""
-    if platform.python_implementation() != "CPython" or sys.byteorder != "little" or hasattr(sys, "gettotalrefcount"):
+    if sys.implementation.name != "cpython" or hasattr(sys, "gettotalrefcount"):  # or its objects have more fields
         return False
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or sys.maxsize != 2**63 - 1:
         return False
     array = np.zeros((5, 7), np.float32)
     listed: list[object] = [array] * 3
