@@ -57,6 +57,7 @@ class Assembly:
         self._result = result
         self._private = private
         self._constants: dict[tuple[object, ...], Value] = {}
+        self._lanes: dict[str, list[int]] = {}  # of constants that are vectors
         self._known: list[dict[Hashable, Any]] = [{}]  # equal pure ops, one dict per dominating region
         self._hoisted: list[Lines] = []  # _hoisted[k]: where code of level k goes while level k + 1 is open
         self._conditional: list[int] = [0]  # levels of the regions that may not run
@@ -224,7 +225,14 @@ class Assembly:
             return self.const(numbers[0], element)
         type_ = VectorType(len(numbers), element)
         lanes = [float_bits(number, element) if element.is_float else int(number) for number in numbers]
-        return self._once((*lanes, type_), type_, self.emit.constant_lanes, lanes, type_)
+        value = self._once((*lanes, type_), type_, self.emit.constant_lanes, lanes, type_)
+        self._lanes[value.ref] = lanes
+        return value
+
+    def only_lane(self, mask: Value) -> int | None:
+        """The one lane that a constant mask sets; None: it is no such constant."""
+        lanes = self._lanes.get(mask.ref, [])
+        return lanes.index(1) if sum(lanes) == 1 else None
 
     def poison(self, type_: Type) -> Value:
         """An undefined value, to be overwritten lane by lane."""

@@ -318,6 +318,11 @@ class Operations(Assembly):
     ) -> None:
         """Store a scalar or consecutive lanes at base + offset elements; only lanes whose mask is set, if there is
         one."""
+        lane = None if mask is None else self.only_lane(mask)
+        if lane is not None:
+            # LLVM would store as many bits as a lane had before the vector was truncated: also what lies behind it.
+            self.store(self.extract(a, lane), base, self.iadd(offset, lane))
+            return
         address = self.gep(base, offset, a.type.element)
         if mask is not None:
             self.emit.masked_store(a, address, mask)
@@ -345,6 +350,7 @@ class Operations(Assembly):
 
     def tail_mask(self, remaining: Index, lanes: int) -> Value:
         """Mask whose first `remaining` lanes are set (remaining may exceed lanes)."""
+        remaining = self._folded(remaining)
         if isinstance(remaining, int):
             return self.const_lanes([int(lane < remaining) for lane in range(lanes)], I1)
         limit = self.splat(self.index(remaining), lanes)

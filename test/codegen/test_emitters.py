@@ -19,7 +19,7 @@ from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.codegen import conversions, types
 from stablehlo_py.codegen import math as real_math
-from stablehlo_py.codegen.builder import F32, F64, I8, I16, I32, I64, PTR, Function, ScalarType, Value, VectorType
+from stablehlo_py.codegen.builder import F32, F64, I1, I8, I16, I32, I64, PTR, Function, ScalarType, Value, VectorType
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.c import CEmitter
 from stablehlo_py.codegen.emitters.c_helpers import helpers_of
@@ -419,3 +419,30 @@ def test_an_emitter_for_blocks_of_threads() -> None:
     assert "llvm.store" in text
     assert "!llvm.ptr<3>, f32" in text
     assert "nvvm.barrier" in text
+
+
+@pytest.mark.parametrize("lanes", [2, 8, 16, 32])
+@pytest.mark.parametrize(("wide", "narrow"), [(I32, I16), (I32, I8), (I64, I32), (I64, I16), (I16, I8), (I32, I32)])
+def test_masked_stores_touch_the_lanes_of_their_masks_alone(wide: ScalarType, narrow: ScalarType, lanes: int) -> None:
+    """LLVM stores the one lane of a constant mask as a number, which of truncated vectors was as wide as before."""
+    tails = [[int(lane < count) for lane in range(lanes)] for count in range(lanes + 1)]
+    masks = [*tails, *([int(lane == one) for lane in range(lanes)] for one in range(lanes))]
+
+    def body(f: Function) -> None:
+        for number, mask in enumerate(masks):
+            value = f.load(VectorType(lanes, wide), f.x, number * lanes)
+            value = value if wide is narrow else f.cast("trunc", value, narrow)
+            constant = f.tail_mask(number, lanes) if number < len(tails) else f.const_lanes(mask, I1)
+            f.store(value, f.y, number * lanes, constant)
+
+    dialect, ir = function(body, host_target().emitter()), function(body, LlvmIrEmitter(host_target()))
+    objects = [compile_units([Unit.of(dialect)])]
+    objects += [object_of("\n".join([*ir.externals.values(), ir.text()]), level) for level in (QUICK, BEST)]
+    x = np.arange(len(masks) * lanes).reshape(-1, lanes).astype(NUMPY[wide.text]) + 1
+    for code in map(NativeCode, ([each] for each in objects)):
+        y = np.zeros((len(masks) + 1, lanes), NUMPY[narrow.text])
+        ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, ctypes.c_int64)(code.address("kernel"))(
+            x.ctypes.data, y.ctypes.data, 0
+        )
+        np.testing.assert_array_equal(y[:-1], np.array(masks) * x.astype(y.dtype))
+        assert not y[-1].any()
