@@ -184,7 +184,10 @@ def _array_function(target: CpuTarget) -> Function:
     def release() -> None:
         f.call("Py_DecRef", [memory], external=True)
 
-    f.if_(_is(f, memory), lambda: f.if_(_is(f, array), own, release) and None)
+    def settle() -> None:
+        f.if_(_is(f, array), own, release)
+
+    f.if_(_is(f, memory), settle)
     f.ret(array)
     return f
 
