@@ -170,8 +170,8 @@ def test_a_signal_ends_a_loop() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # which may come before the call
+        thread.start()
         fast(executable, x + 1)
     thread.join()
     results = fast(executable, x)
