@@ -139,6 +139,7 @@ def is_known() -> bool:
         (words.from_address(start + layout.DTYPE).value, id(np.dtype(np.float32))),
         (halves.from_address(start + layout.FLAGS).value, array.flags.num),
     )
-    if any(first != second for first, second in found) or array.flags.num & 0x501 != layout.DENSE | layout.WRITEABLE:
+    flags = layout.DENSE | layout.WRITEABLE
+    if any(first != second for first, second in found) or array.flags.num & flags != flags:
         return False
     return [words.from_address(sizes + 8 * number).value for number in range(2)] == [5, 7]
