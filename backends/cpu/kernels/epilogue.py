@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.views import is_elementwise
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Parts
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
@@ -57,6 +58,9 @@ class ElementalEpilogue:
         count = num_elements(self.root)
         whole = {value for value in (*fusion.inputs, *before) if num_elements(value) == count}
         self.reads_elements = any(operand in whole for op in after for operand in op.operands)
+        of = element(fusion.outputs[0])
+        is_pure = len(fusion.outputs) == 1 and not (fusion.aliased or of.is_complex) and _is_pure(self.root, after)
+        self.pure = Operand("out0", 0, of) if is_pure else None
         self._elementals: dict[tuple[int, int], Elemental] = {}
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
@@ -69,6 +73,20 @@ class ElementalEpilogue:
         elemental.bind(self.root, lambda e, place: finished)
         position = tuple((size, place[i]) for size, i in zip(self.sizes, self.order, strict=True))
         elemental.write_outputs(self.fusion.outputs, position, mask)
+
+
+def _is_pure(root: ir.Value, after: Sequence[ir.OpView]) -> bool:
+    """Whether the ops after a product compute each element from that of the product, and from single numbers."""
+    equal = {root}  # values with no other elements than such
+    for op in after:
+        if op.operation.name in ("hlo.broadcast", "hlo.constant"):
+            if all(num_elements(value) == 1 for value in op.operands or op.results):
+                equal.update(op.results)
+        elif is_elementwise(op) and equal.issuperset(op.operands):
+            equal.update(op.results)
+        else:
+            return False
+    return True
 
 
 def _by_step(axes: Sequence[Axis]) -> list[int]:

@@ -58,6 +58,10 @@ class Epilogue(Protocol):
     def reads_elements(self) -> bool:
         """Whether it reads an element of an array for each element of the product."""
 
+    @property
+    def pure(self) -> Operand | None:
+        """The one output, whose elements depend on nothing but theirs of the product; None: there is no such."""
+
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
         """Consume neighbouring elements of the result; place has one index per outer axis, then m, then n (with its
         lanes)."""
@@ -72,6 +76,10 @@ class StoreTo:
     inline: bool = True
     reads_results: bool = False
     reads_elements: bool = False
+
+    @property
+    def pure(self) -> Operand | None:
+        return self.operand
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
         at = linearize(f, place, [axis.c for axis in self.axes])
@@ -132,7 +140,7 @@ class Rooms:
 
 class Gemm:
     """Emits the compute phase. `shared` gets the functions that it calls, tiles only where it `calls_tiles`; None: all
-    is part of it."""
+    is part of it. `half`: of the result only the panels down to the diagonal are computed."""
 
     def __init__(
         self,
@@ -142,9 +150,10 @@ class Gemm:
         shared: set[SharedFunction] | None = None,
         *,
         calls_tiles: bool = False,
+        half: bool = False,
     ) -> None:
         self.problem, self.epilogue, self.rooms, self.shared = problem, epilogue, rooms, shared
-        self.calls_tiles = calls_tiles
+        self.calls_tiles, self.half = calls_tiles, half
         self.contraction, self.plan, self.arithmetic = problem.contraction, problem.plan, problem.arithmetic
         self.vector = vector(self.plan.lanes, self.arithmetic.accumulator)
         self.step, self.panel, self.width = problem.step, problem.panel, problem.width
@@ -185,7 +194,7 @@ class Gemm:
         else:
             rows = size_hint(self.contraction.m.size) / size_hint(self.problem.blocks) * self.arithmetic.parts
         vectors = size_hint(self.contraction.n.size) / self.step / size_hint(self.problem.panels)
-        return (rows * vectors * (size_hint(self.contraction.depth) + 3) + 30) / 3.0
+        return (rows * vectors * (size_hint(self.contraction.depth) + 3) / (2 if self.half else 1) + 30) / 3.0
 
     def emit(self, f: Function) -> None:
         """The body of the phase function."""
@@ -261,6 +270,9 @@ class Gemm:
         if self.problem.blocks == 1:
             first, last = 0, self.plan.rows.tiles
         start = f.imul(panel, self.panel)
+        if self.half:
+            assert not isinstance(self.plan.rows, TallTiles)
+            last = f.imin(last, self.plan.rows.tiles_before(f, f.iadd(start, self.panel)))
         whole = self.contraction.n.size // self.panel * self.panel
         n = affine_of(start, whole - self.panel if tail is None else whole, self.panel)
         axes = self.contraction.outer

@@ -18,6 +18,7 @@ from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, UnitProduct
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
 from stablehlo_py.backends.cpu.kernels.shared_tile import shares_tiles
+from stablehlo_py.backends.cpu.kernels.symmetric import Mirror, is_symmetric
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tile_sums import emit_unit_product
 from stablehlo_py.backends.cpu.kernels.tiling import (
@@ -218,8 +219,12 @@ def _emit_gemm(
         problem = Problem(contraction, plan, arithmetic)
     sums = builder.private.take(problem.sums_size, arithmetic.element) if problem.in_chunks else None
     rooms = replace(_pack(builder, problem), sums=sums)
-    gemm = Gemm(problem, epilogue, rooms, builder.shared, calls_tiles=shares)
+    output = None if arithmetic.complex or not is_symmetric(contraction, problem.panel) else epilogue.pure
+    gemm = Gemm(problem, epilogue, rooms, builder.shared, calls_tiles=shares, half=output is not None)
     builder.phase("", gemm.iterations, gemm.cost, gemm.emit, gemm.least_range)
+    if output is not None:
+        mirror = Mirror(contraction, output, plan.lanes)
+        builder.phase("mirror", mirror.iterations, mirror.cost, mirror.emit)
 
 
 def _emit_on_unit(builder: KernelBuilder, product: UnitProduct) -> None:

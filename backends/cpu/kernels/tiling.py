@@ -67,6 +67,10 @@ class Split:
             tiles(self.base + 1, 0, first, f.imin(last, self.extra))
         tiles(self.base, self.extra, f.imax(first, self.extra) if self.extra else first, last)
 
+    def tiles_before(self, f: Function, row: Index) -> Index:
+        """A number of tiles that have all rows before that one."""
+        return f.idiv(f.iadd(row, self.base - 1), self.base)
+
     def begin(self, f: Function, tile: Index) -> Index:
         """The first row of a tile."""
         return f.iadd(f.imul(tile, self.base), f.imin(tile, self.extra))
@@ -102,6 +106,10 @@ class OverlappingTiles:
             tile(row, affine_of(row, self.size - self.height), self.height, f.isub(place, row))
 
         f.loop(first, self.tiles if last is None else last, 1, one)
+
+    def tiles_before(self, f: Function, row: Index) -> Index:
+        """A number of tiles that have all rows before that one."""
+        return f.idiv(f.iadd(row, self.height - 1), self.height)
 
     def begin(self, f: Function, tile: Index) -> Index:
         """The first place of a tile."""

@@ -381,3 +381,83 @@ def test_few_sums_are_kept_in_strands(depth: int, columns: int, target: CpuTarge
     check([x, y], body, np.einsum("bk,bkn->bn", x, y, dtype=np.float64), target)
     text = "".join(compile_kernel(fusion_text("dot", [x, y], body), target).kernel.functions.values())
     assert text.count("fadd") >= 1  # of the strands, at the end
+
+
+# --- a matrix and its own transpose, of which one half is computed: the bits of the product with a copy of it ---------
+
+ALL_TARGETS = here(AVX512, AVX2, BASELINE)
+Epilogue = Callable[[ir.Value], ir.Value]
+
+
+def _same(product: ir.Value) -> ir.Value:
+    return product
+
+
+def scaled(product: ir.Value) -> ir.Value:
+    """A number times the hyperbolic tangent: too long to be repeated for each vector of a tile."""
+    factor = build.splat(0.01, product.type)
+    return build.like("multiply", build.like("tanh", build.like("multiply", product, factor)), factor)
+
+
+def rounded(product: ir.Value) -> ir.Value:
+    return build.value("convert", build.tensor(shape(product), ir.BF16Type.get()), product)
+
+
+def by_row(product: ir.Value) -> ir.Value:
+    """Depends on the row: not symmetric."""
+    rows = build.value("iota", product.type, dimension=len(shape(product)) - 2)
+    return build.like("add", product, rows)
+
+
+def compare_with_copy(
+    array: np.ndarray,
+    along: int,
+    target: CpuTarget,
+    epilogue: Epilogue = _same,
+    batch: Sequence[int] = (),
+    *,
+    is_mirrored: bool = True,
+) -> None:
+    """The product of an array with itself, and with a copy."""
+    both = ([along], [along]), (batch, batch)
+    one = compile_kernel(fusion_text("dot", [array], lambda x: epilogue(dot(x, x, *both))), target)
+    two = compile_kernel(fusion_text("dot", [array] * 2, lambda x, y: epilogue(dot(x, y, *both))), target)
+    assert [phase.symbol for phase in two.kernel.phases if "mirror" in phase.symbol] == []
+    assert any("mirror" in phase.symbol for phase in one.kernel.phases) == is_mirrored
+    (expected,) = two.run([array, array])
+    for chunks in (1, 3):
+        (result,) = one.run([array], chunks)
+        assert result.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("target", ALL_TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("along", [0, 1])
+@pytest.mark.parametrize("sizes", [(200, 150), (256, 128), (271, 130), (323, 1543)], ids=str)
+def test_symmetric_sizes(sizes: tuple[int, int], along: int, target: CpuTarget) -> None:
+    compare_with_copy(random(*(sizes if along else sizes[::-1])), along, target)
+
+
+@pytest.mark.parametrize("target", ALL_TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("dtype", ["f8", "f2", "i4", "i2"])
+def test_symmetric_types(dtype: str, target: CpuTarget) -> None:
+    compare_with_copy(random(261, 140, dtype=dtype), 1, target)
+
+
+@pytest.mark.parametrize("target", ALL_TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("epilogue", [scaled, rounded], ids=lambda function: function.__name__)
+def test_symmetric_epilogues(epilogue: Epilogue, target: CpuTarget) -> None:
+    compare_with_copy(random(233, 140), 1, target, epilogue)
+
+
+@pytest.mark.parametrize("target", ALL_TARGETS, ids=lambda target: target.name)
+def test_symmetric_batches(target: CpuTarget) -> None:
+    compare_with_copy(random(3, 210, 130), 2, target, batch=[0])
+    compare_with_copy(random(130, 3, 210), 0, target, batch=[1])
+
+
+def test_what_is_not_symmetric_is_computed() -> None:
+    compare_with_copy(random(256, 140), 1, BEST, by_row, is_mirrored=False)
+    compare_with_copy(random(256, 127), 1, BEST, is_mirrored=False)  # a copy takes longer than the products
+    compare_with_copy(random(60, 140), 1, BEST, is_mirrored=False)
+    compare_with_copy(random(256, 140, dtype="c8"), 1, BEST, is_mirrored=False)
+    compare_with_copy(random(2, 256, 140, dtype=ml_dtypes.bfloat16), 2, BASELINE, batch=[0], is_mirrored=True)
