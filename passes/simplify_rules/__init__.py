@@ -1,5 +1,5 @@
 """Algebraic rules of `simplify`, by subject. Every rule keeps every bit of the result unless its set says
-approximate."""
+approximate; those on calls of libraries keep what the call means."""
 
 from stablehlo_py.passes.simplify_rules.arithmetic import APPROXIMATE, ARITHMETIC
 from stablehlo_py.passes.simplify_rules.choose import CHOOSE
@@ -7,11 +7,12 @@ from stablehlo_py.passes.simplify_rules.collectives import COLLECTIVES
 from stablehlo_py.passes.simplify_rules.combine import COMBINE
 from stablehlo_py.passes.simplify_rules.convert import CONVERT
 from stablehlo_py.passes.simplify_rules.index import INDEX
+from stablehlo_py.passes.simplify_rules.library import LIBRARY
 from stablehlo_py.passes.simplify_rules.logic import LOGIC
 from stablehlo_py.passes.simplify_rules.move import MOVE
 from stablehlo_py.passes.simplify_rules.reduce import REDUCE
 
 __all__ = ["APPROXIMATE", "EXACT"]
 
-EXACT = COMBINE + ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX + COLLECTIVES
+EXACT = COMBINE + ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX + COLLECTIVES + LIBRARY
 EXACT.name = "simplify"

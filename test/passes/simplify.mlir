@@ -49,3 +49,13 @@ func.func @known_start(%x: tensor<8xf32>) -> tensor<3xf32> {
   %0 = "hlo.dynamic_slice"(%x, %c) {sizes = array<i64: 3>} : (tensor<8xf32>, tensor<i32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }
+
+// Eigenvectors that nobody reads are not asked for.
+// CHECK-LABEL: func.func @eigenvalues
+// CHECK: @lapack_dsyevd_ffi{{.*}}mode = 78 : ui8
+// CHECK: @lapack_dsyevd_ffi{{.*}}mode = 86 : ui8
+func.func @eigenvalues(%x: tensor<3x3xf64>) -> (tensor<3xf64>, tensor<3x3xf64>) {
+  %0:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%x) {mhlo.backend_config = {mode = 86 : ui8, uplo = 76 : ui8}, api_version = 4 : i32} : (tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<3xf64>, tensor<i32>)
+  %1:3 = stablehlo.custom_call @lapack_dsyevd_ffi(%x) {mhlo.backend_config = {mode = 86 : ui8, uplo = 76 : ui8}, api_version = 4 : i32} : (tensor<3x3xf64>) -> (tensor<3x3xf64>, tensor<3xf64>, tensor<i32>)
+  return %0#1, %1#0 : tensor<3xf64>, tensor<3x3xf64>
+}
