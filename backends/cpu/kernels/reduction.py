@@ -15,9 +15,11 @@ from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I1, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Delinearized, Variable, affine, lane_index
-from stablehlo_py.codegen.types import Lanes, select, splat
+from stablehlo_py.codegen.math.basics import any_lane
+from stablehlo_py.codegen.types import Lanes, parts, select, splat
 from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.symint import IntLike, is_known
+from stablehlo_py.mlir import ir
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,25 @@ class Sweep:
         """The accumulators of the elements that `run(tail=False)` leaves out of a single loop."""
         identity = [arith.identity(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
         return self.merged(self._sets(self._rest([], pack(identity * self.copies))))
+
+    def run_from(self, condition: ir.Value) -> list[Lanes]:
+        """`run`, where the first element of a single loop with this condition says all: from that group of vectors on,
+        to its end and that of the loop."""
+        f, group = self.e.f, self.lanes * self.copies
+        whole = self.sizes[0] // group * group
+
+        def missed(index: Value, hit: Value) -> Value:
+            return f.binary("and", f.cmp("slt", index, f.index(whole)), f.cmp("eq", hit, f.const(0, I1)))
+
+        def look(index: Value, hit: Value) -> list[Value]:
+            starts = [f.iadd(index, copy * self.lanes) for copy in range(self.copies)]
+            places = [self.place([self._lane_index(start, copy)]) for copy, start in enumerate(starts)]
+            hits = [parts(splat(f, self.e.value(condition, place), self.lanes))[0] for place in places]
+            hit = any_lane(f, tree(hits, partial(f.binary, "or")))
+            return [f.select(hit, index, f.index(f.iadd(index, group))), hit]
+
+        first, _ = f.while_([f.const(0), f.const(0, I1)], missed, look)
+        return self.run(first, f.index(f.iadd(first, group)))
 
     def merged(self, sets: Sequence[list[Lanes]]) -> list[Lanes]:
         """Copies of accumulators, pairwise."""

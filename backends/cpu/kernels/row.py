@@ -16,7 +16,14 @@ from functools import partial
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import cone, refine
 from stablehlo_py.backends.common.loops import nest
-from stablehlo_py.backends.common.reduction import Reduction, at_place, finish, reduction_levels, reductions
+from stablehlo_py.backends.common.reduction import (
+    Reduction,
+    at_place,
+    finish,
+    first_condition,
+    reduction_levels,
+    reductions,
+)
 from stablehlo_py.backends.cpu.kernels import column, loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
@@ -50,6 +57,7 @@ from stablehlo_py.passes.policy import flops_per_element
 STAGE_BYTES = 512 << 10  # most scratch memory for kept rows
 ACROSS_COLUMNS = 16  # rows up to this long may go one per lane
 _DIVISION_FLOPS = flops_per_element(record_of("hlo.divide"))
+FEWEST_LOOKS = 4  # groups of vectors of a row that is not walked past what is looked for
 SPLIT_COLUMNS = 1 << 15  # from here on, few rows are split over threads
 
 
@@ -231,7 +239,7 @@ class _Row:
 
         for number, level in enumerate(self.levels):
             staging = [value for value, (when, _) in self.staged.items() if when == number]
-            self._reduce(e, level, place, here, partial(self._stage, e, staging))
+            self._reduce(e, level, place, here, partial(self._stage, e, staging), stages=bool(staging))
             for value in staging:
                 self._bind_staged(e, value, here)
         self._store_rows(e, row_place)
@@ -245,14 +253,24 @@ class _Row:
         place: Callable[[list[Affine]], Delinearized],
         here: Affine,
         after: Callable[[Delinearized], None],
+        *,
+        stages: bool,
     ) -> None:
         copies = self._copies(level)
         lanes = 1 if self.across else self.lanes
-        totals = Sweep(e, level, self.column_sizes, lanes, copies, place, after).run()
+        sweep = Sweep(e, level, self.column_sizes, lanes, copies, place, after)
+        first = self._first_condition(level, copies)
+        totals = sweep.run() if first is None or stages else sweep.run_from(first)
         for item, total in zip(level, totals, strict=True):
             combined = total if self.across else arith.reduce_lanes(e.f, item.kind, item.of, total)
             result = finish(e, item, combined)
             e.bind(item.result, at_place(here, result))
+
+    def _first_condition(self, level: Sequence[Reduction], copies: int) -> ir.Value | None:
+        """What the level looks for the first place of, in rows that are worth a look at each group of vectors."""
+        looks = not self.across and len(level) == len(self.column_sizes) == 1
+        long = always_at_most(FEWEST_LOOKS * copies * self.lanes, self.columns)
+        return first_condition(level[0]) if looks and long else None
 
     def _copies(self, level: Sequence[Reduction]) -> int:
         if self.across:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
-from stablehlo_py.backends.cpu.target import AVX2, AVX512
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
@@ -266,6 +266,29 @@ def test_rows_of_half_empty_vectors_are_in_lanes(columns: int, with_gathers: boo
         assert (compile_kernel(text, target).kernel.phases[0].iterations == 10) == in_lanes
         x = normal(160, columns)
         np.testing.assert_array_equal(run_kernel(text, [x], target)[0], x.argmax(1))
+
+
+def first_above_two(x: ir.Value) -> ir.Value:
+    sizes = tuple(x.type.shape)
+    places = build.tensor(sizes, ir.IntegerType.get_signless(32))
+    last = build.splat(2**31 - 1, build.tensor([], places.element_type))
+    iota, none = build.value("iota", places, dimension=1), build.broadcast(last, sizes, [])
+    above = build.compare(x, build.broadcast(number(2.0), sizes, []), "GT")
+    choice = build.value("select", places, above, iota, none)
+    result = build.tensor(sizes[:1], places.element_type)
+    return build.value("reduce", result, choice, last, kind="minimum", dimensions=[1])
+
+
+@pytest.mark.parametrize("columns", [256, 300, 1001])
+def test_a_row_is_walked_to_the_first_match(target: CpuTarget, columns: int) -> None:
+    """It may be in any vector, or missing."""
+    text = build_fusion("row", [f"tensor<{columns + 1}x{columns}xf32>"], first_above_two)
+    assert "vector.reduce.or" in "".join(compile_kernel(text, target).kernel.functions.values())
+    x = np.zeros((columns + 1, columns), np.float32)
+    for row in range(columns):
+        x[row, row] = x[row, row + (columns - row) // 2] = 3
+    expected = np.append(np.arange(columns), 2**31 - 1)
+    np.testing.assert_array_equal(run_kernel(text, [x], target)[0], expected)
 
 
 @pytest.mark.parametrize("rows", [64, 37])
