@@ -65,6 +65,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
             "sink-products",
             "recompute-stacks",
             "skew-loops",
+            "gather-sparse-products",
             f"block-factorizations{{target={target}{libraries}}}",
             LOCAL_RULES,
             "canonicalize-convolution",
