@@ -55,29 +55,29 @@ class Sorter:
             types.store(self.f, of, value, column, at)
 
     def sort(self, size: IntLike) -> list[Value]:
-        """Emit the sort; returns the columns that hold the result (`columns` or `spare`)."""
+        """Emit the sort; returns the columns that hold the result (`columns` or `spare`). Merge passes are a loop that
+        exchanges the columns, as one pass is most of a kernel's code."""
         f = self.f
         f.loop(0, size, RUN, lambda start: self._insertion(start, f.imin(f.iadd(start, RUN), size)))
-        if not is_known(size):
-            return self._passes(size)
-        source, target, run = self.columns, self.spare, RUN
-        while run < size:
-            self._pass(source, target, run, size)
-            source, target, run = target, source, 2 * run
-        return source
+        if is_known(size) and size <= 2 * RUN:
+            if size > RUN:
+                self._pass(self.columns, self.spare, RUN, size)
+            return self.spare if size > RUN else self.columns
 
-    def _passes(self, size: IntLike) -> list[Value]:
-        """The merge passes of a number of records that a call brings along: two at a time, so that the result is where
-        the records were."""
-        f = self.f
+        def merge(run: Value, exchanged: Value) -> list[Value]:
+            self._pass(*self._exchanged(exchanged), run, size)
+            return [f.index(f.imul(run, 2)), f.binary("xor", exchanged, f.const(1))]
 
-        def twice(run: Value) -> list[Value]:
-            self._pass(self.columns, self.spare, run, size)
-            self._pass(self.spare, self.columns, f.imul(run, 2), size)
-            return [f.index(f.imul(run, 4))]
+        _, exchanged = f.while_([f.const(RUN), f.const(0)], lambda run, _: f.cmp("slt", run, f.index(size)), merge)
+        if is_known(size):
+            return self.spare if merge_passes(size) % 2 else self.columns
+        return self._exchanged(exchanged)[0]
 
-        f.while_([f.const(RUN)], lambda run: f.cmp("slt", run, f.index(size)), twice)
-        return self.columns
+    def _exchanged(self, exchanged: Value) -> tuple[list[Value], list[Value]]:
+        """The columns that hold records, and the others."""
+        f, pairs = self.f, list(zip(self.columns, self.spare, strict=True))
+        flag = f.cmp("ne", exchanged, f.const(0))
+        return [f.select(flag, b, a) for a, b in pairs], [f.select(flag, a, b) for a, b in pairs]
 
     def _pass(self, source: list[Value], target: list[Value], run: Index, size: IntLike) -> None:
         """Merge neighbouring runs of so many records."""
