@@ -27,6 +27,7 @@ FEW_SUMS = 8  # accumulators of a tile, at least: what two multiply-adders have 
 HALF_VECTOR = 8  # elements of the commonest type
 FULL_ROWS = 12  # a register tile of that many rows does well
 REPEATED_ROWS = 1 / 64  # of all rows, at most, to save the code of a second height of tiles
+ONE_HEIGHT = 1.01  # of the estimated time, at most, for the same
 SOME_ROWS = 4  # that many are better than a number that a call brings along, which may be one
 CHUNK_DEPTH = 512  # products of an element between two visits to the sums' buffer
 
@@ -316,13 +317,12 @@ def choose_tile(
     m: int, n: int, depth: int, lanes: int, target: CpuTarget, parts: int, tallest: int = TALLEST
 ) -> tuple[int, int]:
     """(rows per tile, vectors) with the least estimated time; n counts scalars, rows count elements of m."""
-    best = (math.inf, 1, 1)
     needed = -(-n // lanes)
-    for vectors in range(1, min(8, needed) + 1):
-        most = min((target.registers - 1 - vectors) // vectors // parts, tallest // parts, m)
-        if most < 1:
-            break
-        rows = Split(m, -(-m // most))
+
+    def tallest_of(vectors: int) -> int:
+        return min((target.registers - 1 - vectors) // vectors // parts, tallest // parts, m)
+
+    def cost(rows: Split, vectors: int) -> float:
         cost, variants = 0.0, 0
         for panel, count in ((vectors, needed // vectors), (needed % vectors, 1)):
             if not panel or not count:
@@ -331,10 +331,21 @@ def choose_tile(
                 if tiles:
                     variants += 1
                     cost += count * tiles * tile_cost(height * parts, panel, depth)
-        cost *= 1 + 0.005 * (variants - 1)
-        if cost < best[0]:
-            best = (cost, rows.base + bool(rows.extra), vectors)
-    return best[1], best[2]
+        return cost * (1 + 0.005 * (variants - 1))
+
+    splits = [
+        (Split(m, -(-m // tallest_of(vectors))), vectors)
+        for vectors in range(1, min(8, needed) + 1)
+        if tallest_of(vectors) >= 1
+    ]
+    if not splits:
+        return 1, 1
+    rows, vectors = min(splits, key=lambda split: cost(*split))
+    even = max(height for height in range(1, tallest_of(vectors) + 1) if m % height == 0)
+    one = Split(m, m // even)  # tiles of one height: half of the code
+    if cost(one, vectors) <= ONE_HEIGHT * cost(rows, vectors):
+        rows = one
+    return rows.height, vectors
 
 
 def _conflicts(stride: int, size: int, ways: int) -> bool:
