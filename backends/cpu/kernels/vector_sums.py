@@ -120,6 +120,14 @@ class _Panel(Panel):
 
 
 class _Strip(Strip):
+    def __init__(self, panel: Panel, number: Index, rows: int, highest: int) -> None:
+        super().__init__(panel, number, rows, highest)
+        self.repeated: Index = 0  # rows of the strip before it, which it does not finish
+        if self.vectors.repeats and self.product.m % rows:
+            place = self.row
+            self.row = self.f.imin(place, self.product.m - rows)
+            self.repeated = self.f.isub(place, self.row)
+
     @property
     def vectors(self) -> VectorProduct:
         """The product."""
@@ -128,7 +136,9 @@ class _Strip(Strip):
     @property
     def _short(self) -> int:
         """Rows of the last strip, where code of whole ones serves it, too; else 0."""
-        return self.product.m % self.rows if self.vectors.shared is not None and not isinstance(self.number, int) else 0
+        if self.vectors.shared is None or self.vectors.repeats or isinstance(self.number, int):
+            return 0
+        return self.product.m % self.rows
 
     @property
     def _count(self) -> Index:
@@ -136,7 +146,7 @@ class _Strip(Strip):
         return self.f.imin(self.f.isub(self.product.m, self.row), self.rows) if self._short else self.rows
 
     def _row_of(self, line: Index) -> Affine:
-        if not self._short:
+        if not self._short and not self.vectors.repeats:
             return super()._row_of(line)
         return affine_of(self.f.iadd(self.row, line), self.product.m - 1)
 
@@ -148,7 +158,7 @@ class _Strip(Strip):
         for first in range(0, len(columns), VECTORS):
             self._pass(chunk, columns[first : first + VECTORS])
         if not self._from_registers:
-            when(self.f, chunk.is_last, lambda: self.finish(0, self._count))
+            when(self.f, chunk.is_last, lambda: self.finish(self.repeated, self._count))
 
     @property
     def _from_registers(self) -> bool:

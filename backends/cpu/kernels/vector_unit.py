@@ -31,6 +31,7 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     reads_tiles,
     rows_of,
 )
+from stablehlo_py.backends.cpu.kernels.tiling import REPEATED_ROWS
 from stablehlo_py.backends.cpu.target import BF16_FEATURE, CpuTarget
 from stablehlo_py.backends.cpu.weight_tiles import SIDE
 from stablehlo_py.codegen.builder import BF16, F32, I8, I16, I32, Function, ScalarType, Value, VectorType
@@ -121,6 +122,12 @@ class VectorProduct(UnitProduct):
         self.room_sums: Operand | None = None
         self.shared: set[SharedFunction] | None = None
         self.table: Value | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the last strip begins early enough to be full, so that code of one height serves all: where sums are
+        in memory, and few rows are computed twice."""
+        return self.shared is not None and self.strips * self.strip - self.m <= REPEATED_ROWS * self.m
 
     @property
     def groups(self) -> int:
