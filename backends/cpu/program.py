@@ -5,7 +5,7 @@ everything else is a direct call. A program of a grid has its process as one mor
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.program import NativeProgram, arena_bytes, given, step_name
@@ -20,7 +20,7 @@ from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.calls import main_function
-from stablehlo_py.dialect.memory import FreeMemory, free_memory, slices_of
+from stablehlo_py.dialect.memory import FreeMemory, Slice, free_memory, slices_of
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum, size_hint
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.mlir import ir
@@ -39,15 +39,17 @@ def may_be_light(module: ir.Module) -> bool:
     ops = main_function(module).regions[0].blocks[0].operations
     if len(ops) > LIGHT_STEPS:
         return False
-    size = 0
+    places = set()
     for op in ops:
         if op.operation.name == "scf.while":
             return False
-        for place in slices_of(op):
-            if not isinstance(place.size, int):
-                return False
-            size += place.size
-    return size < LIGHT_BYTES
+        places.update(slices_of(op))
+    return all(isinstance(place.size, int) for place in places) and _bytes(places) < LIGHT_BYTES
+
+
+def _bytes(places: Set[Slice]) -> int:
+    """Of all places together; a view's is that of its operand."""
+    return sum(int(place.size) for place in places)
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,7 @@ class CpuProgram(NativeProgram):
         """Whether a call takes so little that nobody notices how good its code is: less than waking a thread."""
         if self.sizes or self.loops or self.table:
             return False
-        size = sum(int(place.size) for place in self.slices.values())
-        return self._ns < COSTS.parallel_ns and size < LIGHT_BYTES
+        return self._ns < COSTS.parallel_ns and _bytes(set(self.slices.values())) < LIGHT_BYTES
 
     @property
     def is_quick(self) -> bool:

@@ -138,24 +138,39 @@ def _potrf(op: ir.OpView) -> Results:
     size, info = shape(factor), op.results[1].type
     element = element_type(factor)
     real = element.element_type if is_complex(element) else element
-    part = build.tensor(size, real)
-    pivots = build.value("real", part, factor) if is_complex(element) else factor
-    numbers = build.tensor(size, info.element_type)
-    row, column = (build.value("iota", numbers, dimension=len(size) - 2 + axis) for axis in range(2))
-    triangle = build.compare(row, column, "GE" if uplo == "L" else "LE")
-    positive = build.compare(pivots, build.splat(0, part), "GT")
-    diagonal = build.compare(row, column, "EQ")
-    fails = build.like("and", diagonal, build.like("not", positive))
+    pivots = build.value("real", build.tensor(size, real), factor) if is_complex(element) else factor
+    pivots = _diagonal(pivots)
+    positive = build.compare(pivots, build.splat(0, pivots.type), "GT")
+    numbers, last = build.tensor(size[:-1], info.element_type), len(size) - 2
+    number = build.like("add", build.value("iota", numbers, dimension=last), build.splat(1, numbers))
     none = np.iinfo(np.int32).max
-    number = build.like("add", row, build.splat(1, numbers))
-    candidates = build.value("select", numbers, fails, number, build.splat(none, numbers))
+    candidates = build.value("select", numbers, positive, build.splat(none, numbers), number)
     start = build.splat(none, build.tensor([], info.element_type))
-    dimensions = [len(size) - 2, len(size) - 1]
-    first = build.value("reduce", info, candidates, start, kind="minimum", dimensions=dimensions)
+    first = build.value("reduce", info, candidates, start, kind="minimum", dimensions=[last])
     is_none = build.compare(first, build.splat(none, info), "EQ")
+    triangle = _places(factor, "GE" if uplo == "L" else "LE")
     # LAPACK leaves the other triangle as it was.
     whole = build.value("select", factor.type, triangle, factor, op.operands[0])
     return [whole, build.value("select", info, is_none, build.splat(0, info), first)]
+
+
+def _places(matrices: ir.Value, direction: str) -> ir.Value:
+    """Whether the row of each element compares so with its column."""
+    type_, last = build.tensor(shape(matrices), ir.IntegerType.get_signless(32)), len(shape(matrices)) - 1
+    row, column = (build.value("iota", type_, dimension=dimension) for dimension in (last - 1, last))
+    return build.compare(row, column, direction)
+
+
+def _diagonal(matrices: ir.Value) -> ir.Value:
+    """The diagonals of square matrices."""
+    *outer, size, _ = shape(matrices)
+    if is_known(size):
+        rows = build.reshape(matrices, [*outer, size * size])
+        return build.slice_(rows, [0] * (len(outer) + 1), [*outer, size * size], [*[1] * len(outer), size + 1])
+    alone = build.value("select", matrices.type, _places(matrices, "EQ"), matrices, build.splat(0, matrices.type))
+    type_ = build.tensor([*outer, size], element_type(matrices))
+    zero = build.splat(0, build.tensor([], element_type(matrices)))
+    return build.value("reduce", type_, alone, zero, kind="add", dimensions=[len(outer) + 1])
 
 
 def _trsm(op: ir.OpView) -> Results:
