@@ -15,6 +15,7 @@ from stablehlo_py.passmanager.rewrite import defining
 
 # Makers of splat constants, for `needs` of rules.
 SPLAT = ("hlo.constant", "hlo.broadcast")
+_MOST_STEPPED = 4096  # elements of a constant that is looked at for a sequence
 _COMMON_WIDTHS = (1, 8, 16, 32, 64)
 _COMMON_FLOATS = (ir.F32Type, ir.F64Type)
 
@@ -120,7 +121,7 @@ def integer_bounds(value: ir.Value) -> tuple[int, int]:
     return integer_info(numpy_dtype(element))[1:] if element.width > 1 else (0, 1)
 
 
-def iota_step(value: ir.Value, max_elements: int = 4096) -> tuple[int, int] | None:
+def iota_step(value: ir.Value, max_elements: int = _MOST_STEPPED) -> tuple[int, int] | None:
     """(first, step) of an integer sequence along one dimension, others of size 1: an iota, or a constant that grows
     evenly; else None."""
     op = defining(value)
@@ -136,6 +137,20 @@ def iota_step(value: ir.Value, max_elements: int = 4096) -> tuple[int, int] | No
     wide = array.reshape(-1).astype(np.int64)
     step = int(wide[1] - wide[0]) if wide.size > 1 else 1
     return (int(wide[0]), step) if (np.diff(wide) == step).all() else None
+
+
+def repeated_step(value: ir.Value) -> tuple[int, int, int] | None:
+    """(first, step, times) of such a sequence, each number of which comes so many times in a row; else None."""
+    single = iota_step(value)
+    array = constant_array(value, _MOST_STEPPED) if single is None and is_integer_value(value) else None
+    if array is None or array.size != max(array.shape, default=0):
+        return None if single is None else (*single, 1)
+    wide = array.reshape(-1).astype(np.int64)
+    times = int(np.argmax(wide != wide[0])) or wide.size
+    if wide.size % times or (wide.reshape(-1, times) != wide[::times, None]).any():
+        return None
+    steps = np.diff(wide[::times])
+    return (int(wide[0]), int(steps[0]), times) if steps.size and (steps == steps[0]).all() else None
 
 
 def same_scalar(one: ir.Value, two: ir.Value) -> bool:

@@ -11,7 +11,7 @@ from stablehlo_py.dialect.scalar_regions import not_elementwise, on_tensors
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir, stablehlo
-from stablehlo_py.passes._matchers import constant_array, integer_bounds, iota_step, is_scalar_broadcast, splat
+from stablehlo_py.passes._matchers import constant_array, integer_bounds, is_scalar_broadcast, repeated_step, splat
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 INDEX = RuleSet("index")
@@ -108,18 +108,21 @@ def gather_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     )
 
 
-@INDEX.rule("hlo.gather", where="indices are an increasing arithmetic progression along one dimension, all in range")
+@INDEX.rule(
+    "hlo.gather", where="indices are an increasing arithmetic progression along one dimension, each k times, in range"
+)
 def gather_sequence(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "gather(x, [a, a + s, a + 2 s ...]) -> reshape(transpose(slice(x)))"
+    "gather(x, [a, a + s, a + 2 s ...]) -> reshape(broadcast(transpose(slice(x))))"
     x, indices = op.operands
     index_map, collapsed = i64s(op, "start_index_map"), i64s(op, "collapsed_slice_dims")
     if not _is_simple_gather(op) or len(index_map) != 1 or index_map[0] not in collapsed:
         return None
     dimension, count = index_map[0], _one_long_dimension(op, indices)
-    progression = None if count is None else iota_step(_unsqueezed(indices))
+    progression = None if count is None else repeated_step(_unsqueezed(indices))
     if progression is None or count is None:
         return None
-    first, step = progression
+    first, step, times = progression
+    total, count = count, count // times
     if step < 1 or first < 0 or first + (count - 1) * step >= shape(x)[dimension]:
         return None
     start, limit, strides = [0] * x.type.rank, list(symints(op, "slice_sizes")), [1] * x.type.rank
@@ -130,14 +133,20 @@ def gather_sequence(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     offset_dims = i64s(op, "offset_dims")
     window = [d for d in range(x.type.rank) if d not in collapsed]
     batch = [d for d in range(len(shape(op.result))) if d not in offset_dims]
-    place = next(d for d in batch if shape(op.result)[d] == count)
+    sizes = list(shape(op.result))
+    place = next(d for d in batch if sizes[d] == total)
     others = [d for d in collapsed if d != dimension]
     order = [
         dimension if d == place else window[offset_dims.index(d)]
         for d in range(op.result.type.rank)
         if d == place or d in offset_dims
     ]
-    return rewriter.reshape(rewriter.transpose(taken, [*others, *order]), shape(op.result))
+    sizes[place] = count
+    taken = rewriter.reshape(rewriter.transpose(taken, [*others, *order]), sizes)
+    if times > 1:
+        sizes.insert(place + 1, times)
+        taken = rewriter.broadcast(taken, sizes, [d for d in range(len(sizes)) if d != place + 1])
+    return rewriter.reshape(taken, shape(op.result))
 
 
 def _one_long_dimension(op: ir.Operation, indices: ir.Value) -> IntLike | None:

@@ -492,6 +492,20 @@ INDEX = [
         "9x4xf32",
         lambda x: gather(
             x,
+            constant([[1], [1], [1], [3], [3], [3]], "i32"),
+            "6x4xf32",
+            offset_dims=[1],
+            collapsed_slice_dims=[0],
+            start_index_map=[0],
+            index_vector_dim=1,
+            slice_sizes=[1, 4],
+        ),
+    ),
+    case(
+        "gather-sequence",
+        "9x4xf32",
+        lambda x: gather(
+            x,
             b.reshape(iota("4xi32"), [4, 1]),
             "9x4xf32",
             offset_dims=[0],
