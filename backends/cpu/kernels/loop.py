@@ -11,6 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import TypeAlias
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, cone, refine
@@ -46,10 +49,14 @@ PARTED = 8  # vectors of a row from which on those that reach no edge of it have
 PAIRED_NS = 6.0  # of arithmetic on a vector, from which on two are computed at once
 PAIRED_REGISTERS = 32
 CHAINED = 0.5  # of it, in one chain of operations at least
+MOST_SEAMS = 4
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 MOST_STRAIGHT = 8  # where their operands stay in registers
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
 NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
+
+
+Within: TypeAlias = "tuple[int, int] | None"
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -194,6 +201,7 @@ class _Loop:
         self.aliased = fusion.aliased
         # Code for vectors that reach no edge of the row, where edges make a difference.
         self.parted = lanes > 1 and self.inner >= PARTED * lanes and any(map(_has_edges, fusion.ops))
+        self.seams = self._seams() if self.parted else []
 
     def emit(self, cost: float) -> Kernel:
         f = phase_function(self.fusion, self.target)
@@ -201,8 +209,8 @@ class _Loop:
         if self.outer == 1:
 
             def vectors_of(nontemporal: bool) -> None:
-                def vector(i: Index, inside: bool) -> None:
-                    self._vector(f, (), f.imul(i, self.lanes), nontemporal, inside)
+                def vector(i: Index, within: Within) -> None:
+                    self._vector(f, (), f.imul(i, self.lanes), nontemporal, within)
 
                 self._row(f, f.begin, f.end, 1, vector)
 
@@ -258,22 +266,35 @@ class _Loop:
             return
         low: Index = f.imul(f.irem(i, blocks), step)
         high = f.imin(f.iadd(low, step), self.inner) if blocks > 1 else self.inner
-        self._row(f, low, high, self.lanes, lambda j, inside: self._vector(f, indices, j, nontemporal, inside))
+        self._row(f, low, high, self.lanes, lambda j, within: self._vector(f, indices, j, nontemporal, within))
 
-    def _row(self, f: Function, low: Index, high: Index, step: int, vector: Callable[[Index, bool], None]) -> None:
-        """`vector` for a part of a row, which is not empty; vectors are `step` apart. It gets whether a vector is
-        neither the row's first one nor among its last two."""
+    def _seams(self) -> list[int]:
+        """The vectors at which arrays that are joined in a row begin and end, where these are few."""
+        found = set[int]()
+        for op in filter(_has_edges, self.fusion.ops):
+            if op.operation.name == "stablehlo.concatenate" and shape(op.results[0])[-1] == self.inner:
+                seams = accumulate(int(shape(operand)[-1]) for operand in op.operands)
+                found.update(vector for seam in seams for vector in (seam // self.lanes, -(-seam // self.lanes)))
+        inside = [vector for vector in sorted(found) if 1 < vector < self.inner // self.lanes - 1]
+        return inside if len(inside) <= MOST_SEAMS and self.inner >= 2 * PARTED * self.lanes else []
+
+    def _row(self, f: Function, low: Index, high: Index, step: int, vector: Callable[[Index, Within], None]) -> None:
+        """`vector` for a part of a row, which is not empty; vectors are `step` apart. It gets between which elements a
+        vector begins that is neither the row's first one nor among its last two."""
         if not self.parted:
-            f.loop(low, high, step, lambda j: vector(j, False), nonempty=True)
+            f.loop(low, high, step, lambda j: vector(j, None), nonempty=True)
             return
         first, last = step, (self.inner // self.lanes - 1) * step
-        f.loop(f.imax(low, first), f.imin(high, last), step, lambda j: vector(j, True))
+        for start, end in pairwise([1, *self.seams, self.inner // self.lanes - 1]):
+            within = start * self.lanes, (end - 1) * self.lanes
+            begin, stop = f.imax(low, start * step), f.imin(high, end * step)
+            f.loop(begin, stop, step, partial(lambda within, j: vector(j, within), within))
 
         def edge(number: Index) -> None:
             left = f.cmp("eq", f.index(number), f.const(0))
             start = f.select(left, f.index(low), f.index(f.imax(low, last)))
             end = f.select(left, f.index(f.imin(high, first)), f.index(high))
-            f.loop(start, end, step, lambda j: vector(j, False))
+            f.loop(start, end, step, lambda j: vector(j, None))
 
         f.loop(0, 2, 1, edge)
 
@@ -283,21 +304,21 @@ class _Loop:
         outer: Sequence[Affine],
         start: Index,
         nontemporal: bool,
-        inside: bool = False,
+        within: Within = None,
         e: Elemental | None = None,
     ) -> None:
-        """One vector of every result, `start` elements into the row; `inside`: neither its first nor its last one."""
+        """One vector of every result, `start` elements into the row; `within`: the least and most that it begins with,
+        of one that is neither its first nor its last one."""
         lanes, mask = self.lanes, None
-        whole = inside or self.inner % lanes == 0
+        whole = within is not None or self.inner % lanes == 0
         if not whole and self.aliased:
             mask = f.tail_mask(f.isub(self.inner, start), lanes)
         elif not whole:
             start = f.imin(start, self.inner - lanes)
         multiple = lanes if whole or mask else math.gcd(lanes, self.inner)
         column = lane_index(start, self.inner, lanes, multiple)
-        if inside:
-            assert isinstance(start, Value)
-            column = replace(column, terms=((Variable(start, lanes, self.inner - 2 * lanes, multiple), 1),))
+        if within is not None and isinstance(start, Value):
+            column = replace(column, terms=((Variable(start, *within, multiple), 1),))
         place = delinearized(self.sizes, [*outer, column])
         e = e or Elemental(f, self.fusion, self.target, lanes)
         if self.alternating:

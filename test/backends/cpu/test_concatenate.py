@@ -25,6 +25,8 @@ FORMS = {
     "as many as may alternate": (2, [(5, 20, 1)] * 8),
     "short between long": (1, [(9, 3), (9, 300), (9, 2)]),
     "few and narrow": (1, [(40, 3)] * 3),
+    "long, with a seam within a vector": (1, [(9, 300), (9, 217)]),
+    "long, with a seam between vectors": (1, [(9, 64), (9, 640), (9, 131)]),
     "the same again": (1, [(40, 3)] * 2 + [(40, 2)] * 7),
 }
 
