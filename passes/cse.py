@@ -52,6 +52,9 @@ _ROOTS = frozenset(
 )
 
 
+_Known = dict[Hashable, ir.Operation]
+
+
 @dataclass(frozen=True)
 class Cse(Pass):
     """Merge equal pure ops."""
@@ -68,47 +71,56 @@ class Cse(Pass):
         sharded = is_sharded(module)
         for function in module.body:
             for region in function.regions:
-                _sweep(region, {}, pure, sharded)
+                for block in region:
+                    _sweep(block, {}, pure, sharded)
         return None
 
 
-def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collection[str], sharded: bool) -> None:
-    """Merge within a region. `known` holds the ops that may serve; what this region adds goes out again at its end."""
-    for block in region:
-        added = []
-        for view in list(block):
-            op = view.operation
-            name = op.name
-            kind = effect_kind(name)
-            if kind != PURE:  # only these have regions
-                for nested in op.regions:
-                    _sweep(nested, known if name in OPEN_REGIONS else {}, pure, sharded)
-                if kind == IMPURE or not is_pure(op, pure):
-                    continue
-            elif name in _SEPARATE:
+def _sweep(block: ir.Block, known: _Known, pure: Collection[str], sharded: bool) -> list[Hashable]:
+    """Merge within a block. `known` holds the ops that may serve; the keys of those that this block adds are returned,
+    to be taken out at its end."""
+    added = []
+    for view in list(block):
+        op = view.operation
+        name = op.name
+        kind = effect_kind(name)
+        if kind != PURE:  # only these have regions
+            for region in op.regions:
+                outside = known if name in OPEN_REGIONS else {}
+                for inner in region:
+                    for key in _sweep(inner, outside, pure, sharded):
+                        del outside[key]
+            if kind == IMPURE or not is_pure(op, pure):
                 continue
-            if sharded and SHARDING in op.attributes:
-                key, first = _first_sharded(known, op, name, kind)
-            else:
-                key = _key(op, name, kind)
-                first = known.setdefault(key, op)
-            if first is op:
-                added.append(key)
-            else:
-                replace_op(op, first.results)
-        for key in added:
-            del known[key]
+        elif name in _SEPARATE:
+            continue
+        if sharded and SHARDING in op.attributes:
+            key, first = _first_sharded(known, op, name, kind)
+        else:
+            key, first = _first(known, op, name, kind)
+        if first is op:
+            added.append(key)
+        else:
+            replace_op(op, first.results)
+    return added
 
 
-def _first_sharded(
-    known: dict[Hashable, ir.Operation], op: ir.Operation, name: str, kind: Effects
-) -> tuple[Hashable, ir.Operation]:
-    """The key of an op that has a sharding, and the op that serves. That one says of its results what both know; where
-    they disagree, both stay."""
-    said = shardings_of(op)
-    del op.attributes[SHARDING]
+def _first(known: _Known, op: ir.Operation, name: str, kind: Effects) -> tuple[Hashable, ir.Operation]:
+    """The key of an op, and the op that serves."""
     key = _key(op, name, kind)
     first = known.setdefault(key, op)
+    if first is not op and (types := _types(op)) != _types(first):  # few differ in nothing else
+        key = (key, *types)
+        first = known.setdefault(key, op)
+    return key, first
+
+
+def _first_sharded(known: _Known, op: ir.Operation, name: str, kind: Effects) -> tuple[Hashable, ir.Operation]:
+    """The same of an op that has a sharding. The op that serves says of its results what both know; where they
+    disagree, both stay."""
+    said = shardings_of(op)
+    del op.attributes[SHARDING]
+    key, first = _first(known, op, name, kind)
     annotate(op, said)
     agree = (not text or take(result, text) for result, text in zip(first.results, said, strict=True))
     if first is not op and not all(agree):
@@ -118,14 +130,18 @@ def _first_sharded(
 
 
 def _key(op: ir.Operation, name: str, kind: Effects) -> Hashable:
+    """Equal for ops that differ in the types of their results at most."""
     operands: Hashable = frozenset(op.operands) if name in _COMMUTATIVE else tuple(op.operands)
-    results = op.results
-    types: Hashable = results[0].type if len(results) == 1 else tuple([result.type for result in results])
+    attributes = op.attributes
+    named = tuple(attributes.items()) if len(attributes) else ()
     if kind == PURE:
-        return name, operands, tuple(op.attributes.items()), types
+        return name, operands, named
     local: dict[ir.Value, int] = {}
-    bodies = tuple([_region_key(region, local) for region in op.regions])
-    return name, operands, tuple(op.attributes.items()), types, bodies
+    return name, operands, named, tuple([_region_key(region, local) for region in op.regions])
+
+
+def _types(op: ir.Operation) -> list[ir.Type]:
+    return list(op.results.types)
 
 
 def _region_key(region: ir.Region, local: dict[ir.Value, int]) -> Hashable:

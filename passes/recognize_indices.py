@@ -37,6 +37,7 @@ class RecognizeIndices(RulePass):
     """Makes iotas, and comparisons of them, of constants."""
 
     name: ClassVar[str] = "recognize-indices"
+    sweeps: ClassVar[bool] = False
     table: ClassVar[RuleSet] = INDICES
 
 

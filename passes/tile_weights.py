@@ -32,6 +32,7 @@ class TileWeights(RulePass):
     elements of these `types`."""
 
     name: ClassVar[str] = "tile-weights"
+    sweeps: ClassVar[bool] = False
     target: str = DEFAULT_TARGET
     types: tuple[str, ...] = ("i8", "bf16")
 

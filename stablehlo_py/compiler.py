@@ -28,7 +28,7 @@ from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
 from stablehlo_py.passmanager.instrumentation import Instrumentation
-from stablehlo_py.passmanager.pipeline import Pipeline, Step, step_name
+from stablehlo_py.passmanager.pipeline import Pipeline, Step, step_name, without_cyclic_gc
 from stablehlo_py.passmanager.registry import revision
 from stablehlo_py.passmanager.rewrite import RulePass
 from stablehlo_py.passmanager.suggest import near_miss
@@ -313,7 +313,7 @@ def compile_module(
     times: list[tuple[str, float]] = []
     snapshots = Snapshots()
     leaves = leaves_of(module)
-    with module.context, ir.Location.unknown():
+    with module.context, ir.Location.unknown(), without_cyclic_gc():
         _run_module_stages(module, backend, options, times, None if again else snapshots)
         progress.at("codegen")
         started = time.perf_counter()

@@ -243,7 +243,7 @@ def _with_functions_of(kernel: Kernel, name: str, owner: str) -> Kernel:
 
 def _own(name: str) -> re.Pattern[str]:
     """Finds a kernel's own name, with which those of its functions begin."""
-    return re.compile(rf"\b{re.escape(name)}(?!\d)")
+    return re.compile(rf"{re.escape(name)}(?!\d)")
 
 
 def _helpers(program: CompiledProgram) -> list[str]:

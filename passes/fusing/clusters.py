@@ -134,9 +134,10 @@ class Clusters:
     def join(self, cluster: Cluster, node: int, trip_count: IntLike, index_map: IndexMap) -> None:
         """Compute `node` inside `cluster` (too)."""
         cluster.members[node] = (trip_count, index_map)
-        cluster.last = max(cluster.last, node)
         self.containing[node].append(cluster)
-        self.note_span(cluster)
+        if node > cluster.last:
+            cluster.last = node
+            self.note_span(cluster)
 
     def drop_single(self, node: int) -> None:
         """Give up the cluster that the node has been by itself: others compute it now."""

@@ -9,13 +9,13 @@ are many. The layers of a model ask the same question again and again, so answer
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
-from stablehlo_py.passes.fusing.graph import LOOP, REDUCE
+from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Graph, Node
 
 ANSWERS_KEPT = 256
 
@@ -29,11 +29,22 @@ def part_to_split_off(clusters: Clusters, cluster: Cluster, required: bool) -> l
 
 def is_derived(clusters: Clusters, cluster: Cluster, node: int) -> bool:
     """Can readers compute a member from the other outputs of its fusion, with few flops and nothing else to read?"""
-    indices = sorted(cluster.members)
-    description = _describe(clusters, cluster, indices)
-    outputs = sum(1 << indices.index(output) for output in cluster.outputs)
-    everything, flops = (1 << len(indices)) - 1, description.duplicate_flops
-    return _Search(description).is_derived(indices.index(node), everything, outputs, flops)
+    return _is_derived(clusters.graph, cluster, node, clusters.graph.costs.duplicate_flops)
+
+
+def _is_derived(graph: Graph, cluster: Cluster, index: int, flops: int) -> bool:
+    node, members = graph.nodes[index], cluster.members
+    if node.flops > flops or not _is_cheap(graph, node, members):
+        return False
+    inside = {each for each in node.producers if each in members and each not in cluster.outputs}
+    return all(_is_derived(graph, cluster, each, flops - node.flops) for each in inside)
+
+
+def _is_cheap(graph: Graph, node: Node, members: Collection[int]) -> bool:
+    """May readers compute a member, from others and from what needs no memory?"""
+    if node.flops > graph.costs.duplicate_flops or node.expensive or not (node.work is Work.ELEMENTS or node.free):
+        return False
+    return all(each in members or (each >= 0 and graph.nodes[each].free) for each in node.producers)
 
 
 def positions(mask: int) -> Iterator[int]:
@@ -77,17 +88,12 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
     nodes = [graph.nodes[index] for index in indices]
     members: list[int] = []
     read = fusable = cheap = free = 0
-    flops = graph.costs.duplicate_flops
     for here, index, node in zip(bit.values(), indices, nodes, strict=True):
         others = [user for user in clusters.users[index] if user not in bit]
         read |= here if others or not clusters.users[index] else 0
         fusable |= here if all(graph.nodes[user].role in (LOOP, REDUCE) for user in others) else 0
-        producers = set(node.producers)
-        members.append(sum(bit[producer] for producer in producers if producer in bit))
-        outside = [producer for producer in producers if producer not in bit]
-        derived = all(other >= 0 and graph.nodes[other].free for other in outside)
-        few = node.flops <= flops and not node.expensive and (node.work is Work.ELEMENTS or node.free)
-        cheap |= here if derived and few else 0
+        members.append(sum(bit[producer] for producer in set(node.producers) if producer in bit))
+        cheap |= here if _is_cheap(graph, node, bit) else 0
         free |= here if node.free else 0
     return Description(
         hero=bit[cluster.hero],
@@ -99,7 +105,7 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
         fusable=fusable,
         cheap=cheap,
         free=free,
-        duplicate_flops=flops,
+        duplicate_flops=graph.costs.duplicate_flops,
     )
 
 

@@ -114,7 +114,8 @@ def check_declared(module: ir.Module) -> list[ir.Operation]:
         op = view.operation
         name = op.name
         if name in _ANNOTATED:
-            problems.extend(_problems(op, _OF_CALL if name == _CALL else _OF_OP, op.attributes))
+            if len(attributes := op.attributes):
+                problems.extend(_problems(op, _OF_CALL if name == _CALL else _OF_OP, attributes))
         elif not name.startswith("stablehlo."):
             problems.extend(
                 _problems(op, {}, {each: op.attributes[each] for each in _BELIEVED if each in op.attributes})

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from stablehlo_py.dialect.symint import MOST_ELEMENTS
-from stablehlo_py.dialect.types import is_tensor, operations, user_location
+from stablehlo_py.dialect.types import is_tensor, user_location
 from stablehlo_py.errors import Problem, ResourceError, UnsupportedError
 from stablehlo_py.mlir import ir
 
@@ -21,17 +21,24 @@ def check_elements(module: ir.Module) -> None:
     """
     seen: set[ir.Type] = set()
     problems, encoded = [], []
-    for op in operations(module.operation):
-        for type_ in (*(value.type for value in op.results), *_types_of_arguments(op)):
-            if type_ in seen:
-                continue
-            seen.add(type_)
-            if is_tensor(type_) and math.prod(max(1, size) for size in type_.shape) > MOST_ELEMENTS:
-                what = f"{type_} has more elements than any memory holds"
-                problems.append(Problem(what, user_location(op.location), op.name, "use smaller shapes"))
-            if is_tensor(type_) and type_.has_static_shape and type_.encoding is not None:
-                what = f"{type_} has an encoding, though its shape is static"
-                encoded.append(Problem(what, user_location(op.location), op.name, "leave out the encoding"))
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        types = op.results.types if op.name != "func.func" else _types_of_arguments(op)
+        for type_ in types:
+            if type_ not in seen:
+                seen.add(type_)
+                look(op, type_)
+        return ir.WalkResult.ADVANCE
+
+    def look(op: ir.Operation, type_: ir.Type) -> None:
+        if is_tensor(type_) and math.prod(max(1, size) for size in type_.shape) > MOST_ELEMENTS:
+            what = f"{type_} has more elements than any memory holds"
+            problems.append(Problem(what, user_location(op.location), op.name, "use smaller shapes"))
+        if is_tensor(type_) and type_.has_static_shape and type_.encoding is not None:
+            what = f"{type_} has an encoding, though its shape is static"
+            encoded.append(Problem(what, user_location(op.location), op.name, "leave out the encoding"))
+
+    module.operation.walk(visit)
     if problems:
         raise ResourceError("the model needs more memory than there is", problems=problems)
     if encoded:
@@ -39,6 +46,4 @@ def check_elements(module: ir.Module) -> None:
 
 
 def _types_of_arguments(op: ir.Operation) -> Sequence[ir.Type]:
-    if op.name != "func.func":
-        return ()
     return ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs

@@ -87,7 +87,7 @@ class Pipeline:
             for step in steps
         ]
         # Types are made under a location (their verifiers report to it); ops of ours carry their own.
-        with module.context, ir.Location.unknown(module.context), _without_cyclic_gc():
+        with module.context, ir.Location.unknown(module.context), without_cyclic_gc():
             for number, (step, run) in enumerate(zip(steps, runs, strict=True)):
                 text, done = partial(step_text, step), partial(_text_of, steps[: number + 1])
                 instrumentation.around(run, step_name(step), text, done, module)
@@ -133,9 +133,9 @@ def _text_of(steps: Sequence[Step]) -> str:
 
 
 @contextmanager
-def _without_cyclic_gc() -> Iterator[None]:
-    """Python's cyclic collector off: it would scan the many small objects that passes make, a third of their time,
-    for nothing."""
+def without_cyclic_gc() -> Iterator[None]:
+    """Python's cyclic collector off: it would scan the many small objects that passes and kernels make, a third of
+    their time, for nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

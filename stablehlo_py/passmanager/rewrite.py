@@ -167,9 +167,10 @@ class RuleSet:
 @dataclass(frozen=True)
 class RulePass(Pass):
     """Base of passes that apply a table of rules until none matches: `table`, or, where options decide, what `rules`
-    gives. `disable` takes names of rules."""
+    gives. `disable` takes names of rules. One that `sweeps` erases dead ops of any name, which it has to look for."""
 
     idempotent: ClassVar[bool] = True
+    sweeps: ClassVar[bool] = True
     table: ClassVar[RuleSet]
     disable: tuple[str, ...] = ()
 
@@ -185,7 +186,7 @@ class RulePass(Pass):
         return self.rules().table(self.disable)
 
     def run(self, module: ir.Module) -> bool | None:
-        return apply_rules(module, self.rules(), disable=self.disable).changed
+        return apply_rules(module, self.rules(), disable=self.disable, sweep=self.sweeps).changed
 
 
 @dataclass
@@ -377,8 +378,10 @@ def apply_rules(
     disable: Iterable[str] = (),
     stop_after: int | None = None,
     max_rewrites: int | None = None,
+    sweep: bool = True,
 ) -> Statistics:
-    """Apply `rules` to every op under `root` until none matches, and erase pure ops without uses.
+    """Apply `rules` to every op under `root` until none matches, and erase pure ops without uses; without `sweep` those
+    that it makes, and those that rules are about.
 
     `disable` names rules to leave out; `stop_after` ends the run after that many rewrites (to bisect which one is
     wrong). `max_rewrites` (default: 1,000 + 64 per op) bounds the run: beyond it InternalError names the rules that
@@ -392,7 +395,7 @@ def apply_rules(
     def visit(op: ir.Operation) -> ir.WalkResult:
         name = op.name
         # What no rule is about needs no visit while it has uses: losing the last one queues it.
-        if name in table or (effect_kind(name) != IMPURE and not has_uses(op)):
+        if name in table or (sweep and effect_kind(name) != IMPURE and not has_uses(op)):
             seeds.append(op)
         return ir.WalkResult.ADVANCE
 
