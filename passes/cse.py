@@ -80,7 +80,7 @@ def _sweep(block: ir.Block, known: _Known, pure: Collection[str], sharded: bool)
     """Merge within a block. `known` holds the ops that may serve; the keys of those that this block adds are returned,
     to be taken out at its end."""
     added = []
-    for view in list(block):
+    for view in block:  # as the bindings do it, this op may go
         op = view.operation
         name = op.name
         kind = effect_kind(name)

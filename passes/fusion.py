@@ -69,11 +69,11 @@ class Fusion(Pass):
             self._block(function.regions[0].blocks[0], outliner, policy)
 
     def _block(self, block: ir.Block, outliner: Outliner, policy: Policy) -> None:
-        for view in list(block.operations):
-            op = view.operation
-            if op.name == "stablehlo.optimization_barrier":
+        for view in block.operations:  # as the bindings do it, this one may go
+            op, name = view.operation, view.operation.name
+            if name == "stablehlo.optimization_barrier":
                 replace_op(op, op.operands)
-            elif op.name in _CONTROL_FLOW:
+            elif name in _CONTROL_FLOW:
                 for region in op.regions:
                     for inner in region.blocks:
                         self._block(inner, outliner, policy)

@@ -122,10 +122,6 @@ class Graph:
         self.users.append([])
         return number
 
-    def _operand(self, value: ir.Value) -> int:
-        known = self._ids.get(value)
-        return known if known is not None else self._outside(value)
-
     def _outside(self, value: ir.Value) -> int:
         """A value of an enclosing block: constant expressions become nodes (they are cloned), the rest is an input."""
         owner = value.owner
@@ -137,11 +133,12 @@ class Graph:
     def _add(self, op: ir.Operation, outside: bool = False) -> None:
         name = op.name
         role, short = _role(op, name)
-        operands = [self._operand(value) for value in op.operands]
+        ids = self._ids
+        operands = [ids[value] if value in ids else self._outside(value) for value in op.operands]
         if len(op.regions) and role == CONTROL:
             seen = set(operands)
             for value in captured_values(op):
-                number = self._operand(value)
+                number = ids[value] if value in ids else self._outside(value)
                 if number not in seen:
                     seen.add(number)
                     operands.append(number)

@@ -3,7 +3,7 @@ runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import new_call, new_function
@@ -26,20 +26,18 @@ class Outliner:
         self.names = names  # of kinds, where they are not those of the passes
         self.functions: dict[object, str] = {}
         self.count = 0
-        self._attribute_keys: dict[object, int] = {}
+        self._descriptions: dict[object, int] = {}
         self._symbol = {view.operation.attributes["sym_name"].value for view in module.body.operations}
 
     def outline(self, clusters: Clusters) -> None:
         """Rewrite the block of `clusters`: calls in a valid order, control flow and views between them."""
         _Block(self, clusters).run()
 
-    def attribute_key(self, node: Node) -> object:
-        """Something equal for equal attributes."""
+    def description(self, node: Node, types: Sequence[ir.Type]) -> int:
+        """The same number for ops that are equal but for their operands and regions."""
         attributes = node.op.attributes
-        if not len(attributes):
-            return 0
-        key = tuple(attributes.items())
-        return self._attribute_keys.setdefault(key, len(self._attribute_keys) + 1)
+        key = (node.name, *types, *(attributes.items() if len(attributes) else ()))
+        return self._descriptions.setdefault(key, len(self._descriptions))
 
     def function(self, kind: str, key: object, make: Callable[[str, str], None]) -> str:
         """The name of the function with that structural key, made now, with a name and a kind, if it is new."""
@@ -84,6 +82,7 @@ class _Block:
         self.graph = clusters.graph
         self.current: list[ir.Value] = list(self.graph.values)
         self.placed: set[int] = set()  # nodes that stay at the top level and are there by now
+        self.descriptions: dict[int, int] = {}  # of nodes: several fusions may compute one
         self.last = self.graph.nodes[-1].index
         self.terminator = self.graph.nodes[-1].op
 
@@ -201,9 +200,10 @@ class _Block:
                     local[operand] = len(local)
                     inputs.append(operand)
                     key.append(graph.types[operand])
-            attributes = outliner.attribute_key(node)
-            operands = [local[operand] for operand in node.operands]
-            key.append((node.name, attributes, *operands, *(graph.types[result] for result in node.results)))
+            if index not in self.descriptions:
+                types = [graph.types[result] for result in node.results]
+                self.descriptions[index] = outliner.description(node, types)
+            key.append((self.descriptions[index], *[local[operand] for operand in node.operands]))
             for result in node.results:
                 local[result] = len(local)
             has_regions = has_regions or len(node.op.regions) > 0

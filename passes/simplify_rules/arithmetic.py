@@ -164,7 +164,7 @@ def divide_by_power_of_two(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x / c -> x * (1 / c)"
     x, y = op.operands
     c = splat(y)
-    if not isinstance(c, float) or not is_float_value(x) or c == 0 or not math.isfinite(c):
+    if not isinstance(c, float) or c == 0 or not math.isfinite(c):
         return None
     mantissa, exponent = math.frexp(c)
     if abs(mantissa) != 0.5:

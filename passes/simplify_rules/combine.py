@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from stablehlo_py.dialect.ops import Record, combiner, record_of, records
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import SPLAT, integer_bounds, is_float_value, is_integer_value, splat
+from stablehlo_py.passes._matchers import SPLAT, integer_bounds, is_integer_value, splat
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 COMBINE = RuleSet("combine")
@@ -36,9 +36,9 @@ def _is_identity(kind: str, value: ir.Value, c: float | complex | None) -> bool:
         return False
     identity = combiner(kind).identity
     assert identity is not None
-    if is_integer_value(value):
+    if isinstance(c, int):
         return c == identity.integer(*integer_bounds(value))
-    return c == (identity.real if is_float_value(value) else identity.complex)
+    return c == (identity.real if isinstance(c, float) else identity.complex)
 
 
 @COMBINE.rule(*_ops(lambda record: record.commutative), needs=SPLAT, number=0, where="c is a splat constant, x is not")

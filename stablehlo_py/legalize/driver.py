@@ -146,7 +146,7 @@ class _Run(Conversion):
 
     def block(self, block: ir.Block) -> None:
         """Legalize the ops of a block, innermost first."""
-        for op in list(block.operations):
+        for op in block.operations:  # as the bindings do it, this one may go
             operation = op.operation
             name = operation.name
             renamed = RENAMED.get(name)

@@ -419,11 +419,11 @@ def _drain(
     pending, rewrites = driver._pending, 0
     matching: dict[tuple[str, tuple[str, ...]], tuple[Rule, ...]] = {}
     while pending:
-        op = pending.popitem()[1]
+        key, op = pending.popitem()
         statistics.visited += 1
         name = op.name
         driver._match(op)
-        if effect_kind(name) != IMPURE and _is_dead(op, name):
+        if effect_kind(name) != IMPURE and not _is_used(key) and _is_dead(op, name):
             driver.erase(op)
             statistics.erased += 1
             continue
@@ -455,6 +455,11 @@ def _drain(
 def _makers(op: ir.Operation) -> tuple[str, ...]:
     # An OpView has its operation's name; only a block has none.
     return tuple([operand.owner.name if isinstance(operand, ir.OpResult) else "" for operand in op.operands])
+
+
+def _is_used(key: ir.Value | _Resultless) -> bool:
+    # To ask for the results of an op again takes as long as to ask for the uses of one.
+    return isinstance(key, ir.Value) and next(key.uses, None) is not None
 
 
 def _is_dead(op: ir.Operation, name: str) -> bool:
