@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -151,7 +152,10 @@ class Clusters:
 
     def readers(self, node: int) -> list[Cluster]:
         """Clusters that contain a user of the node, without repetition, in order of users."""
-        return list(dict.fromkeys([cluster for user in self.users[node] for cluster in self.containing[user]]))
+        users = self.users[node]
+        if len(users) == 1:
+            return list(self.containing[users[0]])
+        return list(dict.fromkeys([cluster for user in users for cluster in self.containing[user]]))
 
     def outside_readers(self, cluster: Cluster, node: int) -> list[Cluster]:
         """Clusters that read a node from the memory that `cluster` writes it to."""
@@ -299,4 +303,4 @@ class Clusters:
     def all(self) -> list[Cluster]:
         """Every live cluster once, in order of its last member."""
         found = dict.fromkeys([cluster for computing in self.containing for cluster in computing])
-        return sorted(found, key=lambda cluster: cluster.last)
+        return sorted(found, key=attrgetter("last"))

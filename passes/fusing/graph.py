@@ -133,12 +133,12 @@ class Graph:
     def _add(self, op: ir.Operation, outside: bool = False) -> None:
         name = op.name
         role, short = _role(op, name)
-        ids = self._ids
-        operands = [ids[value] if value in ids else self._outside(value) for value in op.operands]
+        known = self._ids.get
+        operands = [each if (each := known(value)) is not None else self._outside(value) for value in op.operands]
         if len(op.regions) and role == CONTROL:
             seen = set(operands)
             for value in captured_values(op):
-                number = ids[value] if value in ids else self._outside(value)
+                number = each if (each := known(value)) is not None else self._outside(value)
                 if number not in seen:
                     seen.add(number)
                     operands.append(number)
@@ -177,7 +177,8 @@ class Graph:
         """Node indices that use any result of a node, in order, without repetition."""
         results = self.nodes[node].results
         if len(results) == 1:
-            return list(dict.fromkeys(self.users[results[0]]))
+            users = self.users[results[0]]
+            return list(dict.fromkeys(users)) if len(users) > 1 else users
         return sorted({user for result in results for user in self.users[result]})
 
 
