@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.effects import IMPURE, effect_kind, has_uses, is_pure, pure_functions
+from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, has_uses, is_pure, pure_functions
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ def _sweep(region: ir.Region, pure: Collection[str]) -> None:
     for block in region:
         for view in reversed(list(block)):
             op = view.operation
-            if effect_kind(op.name) != IMPURE and not has_uses(op) and is_pure(op, pure):
+            kind = effect_kind(op.name)
+            if kind != IMPURE and not has_uses(op) and is_pure(op, pure):
                 op.erase()
-                continue
-            for nested in op.regions:
-                _sweep(nested, pure)
+            elif kind != PURE:  # only these have regions
+                for nested in op.regions:
+                    _sweep(nested, pure)

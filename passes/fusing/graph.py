@@ -135,7 +135,7 @@ class Graph:
         role, short = _role(op, name)
         known = self._ids.get
         operands = [each if (each := known(value)) is not None else self._outside(value) for value in op.operands]
-        if len(op.regions) and role == CONTROL:
+        if role == CONTROL and len(op.regions):
             seen = set(operands)
             for value in captured_values(op):
                 number = each if (each := known(value)) is not None else self._outside(value)

@@ -11,7 +11,7 @@ from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._order import topological_order
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
-from stablehlo_py.passes.fusing.graph import CONSTANT, CONTROL, Node
+from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, Node
 
 _TOP_LEVEL = ("control", "view")
 #: Fusions whose results may differ in shape, so that a reshape of one of them can move out.
@@ -206,7 +206,7 @@ class _Block:
             key.append((self.descriptions[index], *[local[operand] for operand in node.operands]))
             for result in node.results:
                 local[result] = len(local)
-            has_regions = has_regions or len(node.op.regions) > 0
+            has_regions = has_regions or (node.role == ALONE and len(node.op.regions) > 0)
         results = [result for index in outputs for result in graph.nodes[index].results]
         key.append(tuple(local[result] for result in results))
         location = graph.nodes[cluster.hero].op.location
