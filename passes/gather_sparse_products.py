@@ -41,6 +41,7 @@ class GatherSparseProducts(RulePass):
     """Reads what products with sparse constants do not multiply by zero."""
 
     name: ClassVar[str] = "gather-sparse-products"
+    sweeps: ClassVar[bool] = False
     table: ClassVar[RuleSet] = PRODUCTS
 
 
