@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from stablehlo_py.backends.common.fusion import fusions
 from stablehlo_py.backends.common.program import NativeProgram, arena_bytes, given, step_name
 from stablehlo_py.backends.cpu import grid, layout
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
@@ -19,10 +20,11 @@ from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.memory import FreeMemory, Slice, free_memory, slices_of
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum, size_hint
-from stablehlo_py.dialect.types import user_location
+from stablehlo_py.dialect.types import tensor_bytes, text, user_location
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED, FAILED, NO_TILES
 
@@ -31,6 +33,10 @@ UNEQUAL = 1.05  # shares so much longer than the shortest count as equal
 OPERANDS = 512  # few kernels have more
 LIGHT_BYTES = 1 << 16  # of all values together
 LIGHT_STEPS = 64
+# Kinds that read all of their operands, but for slices and gathers within; bytes that no core reads in the time of a
+# light program.
+WHOLE = ("column", "dot", "reduce_general", "row", "sort", "top_k")
+MOST_READ = int(COSTS.parallel_ns * 100)
 PARALLEL = "shlo_parallel"
 
 
@@ -44,7 +50,15 @@ def may_be_light(module: ir.Module) -> bool:
         if op.operation.name == "scf.while":
             return False
         places.update(slices_of(op))
-    return all(isinstance(place.size, int) for place in places) and _bytes(places) < LIGHT_BYTES
+    if not all(isinstance(place.size, int) for place in places) or _bytes(places) >= LIGHT_BYTES:
+        return False
+    return not any(_reads_much(function) for function in fusions(module))
+
+
+def _reads_much(function: ir.OpView) -> bool:
+    """Whether a fusion goes through operands of so many bytes that a light program has no time for them."""
+    arguments = function.regions[0].blocks[0].arguments
+    return text(function, FUSION) in WHOLE and any(size_hint(tensor_bytes(value)) > MOST_READ for value in arguments)
 
 
 def _bytes(places: Set[Slice]) -> int:
