@@ -124,7 +124,8 @@ def _computed(value: ir.Value, known: dict[ir.Value, np.ndarray]) -> np.ndarray:
 
 def _sums(rewriter: Rewriter, x: ir.Value, dimension: int, terms: _Terms, element: ir.Type) -> ir.Value:
     """The sums instead of the places along a dimension of x."""
-    wide = element if isinstance(element, ir.F64Type) else ir.F32Type.get()
+    doubles = [of for of in (element, element_type(x), terms.element) if isinstance(of, ir.F64Type)]
+    wide = doubles[0] if doubles else ir.F32Type.get()
     count = ir.IntegerType.get_signless(32)
     products: list[ir.Value] = []
     gathered: list[ir.Value] = []  # whether a number is not finite
