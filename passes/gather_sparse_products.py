@@ -132,7 +132,6 @@ def _sums(rewriter: Rewriter, x: ir.Value, dimension: int, terms: _Terms, elemen
     for places, numbers, exists in zip(terms.places, terms.numbers, terms.exists, strict=True):
         part = _gather(rewriter, x, dimension, places)
         sizes = shape(part)
-
         factors = rewriter.convert(rewriter.constant(numbers, terms.element), wide)
         product = rewriter.like(
             "multiply", rewriter.convert(part, wide), rewriter.broadcast(factors, sizes, [dimension])
