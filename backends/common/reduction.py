@@ -14,6 +14,7 @@ from stablehlo_py.codegen.types import Element, Lanes, element, parts, splat
 from stablehlo_py.dialect.symint import always_at_most
 from stablehlo_py.dialect.types import element_type, i64, i64s, shape, text
 from stablehlo_py.mlir import ir
+from stablehlo_py.passmanager.rewrite import defining
 
 
 @dataclass(frozen=True)
@@ -47,28 +48,23 @@ def reductions(fusion: Fusion) -> list[Reduction]:
 def first_condition(item: Reduction) -> ir.Value | None:
     """The condition of a reduction that finds the first place where it holds (argmax): a minimum of places, with the
     initial value for those where it does not. None: of another reduction."""
-    choice = _made(item.operand, "hlo.select")
+    choice = defining(item.operand, "hlo.select")
     if choice is None or item.kind != "minimum" or len(item.dimensions) != 1:
         return None
     condition, places, other = choice.operands
-    fill = _made(other, "hlo.broadcast")
+    fill = defining(other, "hlo.broadcast")
     fills = fill is not None and fill.operands[0] == item.init
     return condition if fills and _counts(places, item.dimensions[0]) else None
 
 
 def _counts(value: ir.Value, dimension: int) -> bool:
     """Whether an element is the number of its place along a dimension."""
-    size, spread = shape(value)[dimension], _made(value, "hlo.broadcast")
+    size, spread = shape(value)[dimension], defining(value, "hlo.broadcast")
     if spread is not None and i64s(spread, "dimensions") == (dimension,):
         value, dimension = spread.operands[0], 0
-    iota = _made(value, "hlo.iota")
+    iota = defining(value, "hlo.iota")
     counts = iota is not None and i64(iota, "dimension") == dimension
     return counts and always_at_most(size, 1 << element_type(value).width - 1)
-
-
-def _made(value: ir.Value, name: str) -> ir.Operation | None:
-    """The op of that name that makes a value."""
-    return None if isinstance(value.owner, ir.Block) or value.owner.name != name else value.owner
 
 
 def finish(e: Elemental, reduction: Reduction, total: Lanes) -> Lanes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hlo_values import add, compare, constant, cut, iota, mul, pad, reduce, scalar, typed
 
 from stablehlo_py.dialect import build as b
 from stablehlo_py.mlir import ir
@@ -16,48 +17,6 @@ from stablehlo_py.passes.canonicalize_dot import DOT
 from stablehlo_py.passes.peephole import peephole_rules
 from stablehlo_py.passes.shape_rules import SHAPES, THROUGH
 from stablehlo_py.passmanager.rewrite import apply_rules
-
-
-def typed(text: str) -> ir.RankedTensorType:
-    return ir.Type.parse(f"tensor<{text}>")
-
-
-def scalar(number: float, element: str = "f32") -> ir.Value:
-    return b.splat(number, typed(element))
-
-
-def constant(values: list, element: str) -> ir.Value:
-    array = np.array(values)
-    return b.constant(
-        array.astype({"f32": np.float32, "i32": np.int32, "i64": np.int64, "ui8": np.uint8}[element]),
-        ir.Type.parse(element),
-    )
-
-
-def compare(x: ir.Value, y: ir.Value, direction: str, **attributes: object) -> ir.Value:
-    result = b.tensor(b.shape(x), ir.IntegerType.get_signless(1))
-    return b.op("hlo.compare", [result], [x, y], {"direction": direction, **attributes}).result
-
-
-def reduce(x: ir.Value, kind: str, dimensions: list[int], init: ir.Value) -> ir.Value:
-    sizes = [size for i, size in enumerate(b.shape(x)) if i not in dimensions]
-    return b.value("reduce", b.tensor(sizes, x.type.element_type), x, init, kind=kind, dimensions=dimensions)
-
-
-def cut(x: ir.Value, *edges: tuple[int, ...]) -> ir.Value:
-    start, limit = [edge[0] for edge in edges], [edge[1] for edge in edges]
-    strides = [edge[2] if len(edge) > 2 else 1 for edge in edges]
-    sizes = [-(-(high - low) // step) for low, high, step in zip(start, limit, strides, strict=True)]
-    return b.value("slice", b.tensor(sizes, x.type.element_type), x, start=start, limit=limit, strides=strides)
-
-
-def pad(x: ir.Value, value: ir.Value, low: list[int], high: list[int], interior: list[int]) -> ir.Value:
-    sizes = [a + n + max(n - 1, 0) * i + c for a, n, i, c in zip(low, b.shape(x), interior, high, strict=True)]
-    return b.value("pad", b.tensor(sizes, x.type.element_type), x, value, low=low, high=high, interior=interior)
-
-
-def iota(text: str, dimension: int = 0) -> ir.Value:
-    return b.value("iota", typed(text), dimension=dimension)
 
 
 def dot(x: ir.Value, y: ir.Value, result: str, lb: list = (), rb: list = (), lc: list = (), rc: list = ()) -> ir.Value:
@@ -81,14 +40,6 @@ def convolution(x: ir.Value, w: ir.Value, result: str, **changes: object) -> ir.
         "batch_groups": 1,
     }
     return b.value("convolution", typed(result), x, w, **{**attributes, **changes})
-
-
-def mul(x: ir.Value, y: ir.Value) -> ir.Value:
-    return b.like("multiply", x, y)
-
-
-def add(x: ir.Value, y: ir.Value) -> ir.Value:
-    return b.like("add", x, y)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ whole product.
 
 from __future__ import annotations
 
+import math
+
 from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
@@ -46,9 +48,7 @@ class Mirror:
         self.contraction, self.output, self.lanes = contraction, output, lanes
         self.size, self.stride = int(contraction.n.size), int(contraction.m.c)
         self._sizes = [axis.size for axis in contraction.outer] + [-(-self.size // lanes)]
-        self.iterations = 1
-        for size in self._sizes:
-            self.iterations *= int(size)
+        self.iterations = math.prod(self._sizes)
 
     @property
     def cost(self) -> float:
