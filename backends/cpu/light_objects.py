@@ -69,6 +69,14 @@ def known_object_of(text: str, level: int = BEST) -> bytes:
     return made
 
 
+def forget_objects() -> None:
+    """Know none: what is compiled next is compiled, for those who measure that. Thread-safe."""
+    global _known_size
+    with _lock:
+        _known.clear()
+        _known_size = 0
+
+
 _lock = forks.Lock()
 _known: dict[tuple[str, int], bytes] = {}  # by text and level
 _known_size = 0

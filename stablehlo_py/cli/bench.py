@@ -174,7 +174,7 @@ def row(m: Measurement) -> list[str]:
         _milliseconds(m.xla_seconds),
         "-" if m.speedup is None else f"{m.speedup:.2f}",
         "-" if m.bound is None or not m.seconds else f"{m.bound / m.seconds:.0%}",
-        *map(_milliseconds, (m.compile_cold, m.compile_cached, m.xla_compile_cold, m.xla_compile_cached)),
+        *map(_milliseconds, (m.compile_seconds, m.compile_cached, m.xla_compile_seconds, m.xla_compile_cached)),
     ]
 
 

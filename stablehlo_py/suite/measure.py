@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # A round calls each side often enough to take about this long: far above the clock's and the scheduler's grain.
 _ROUND_SECONDS = 0.02
+_AGAIN = 3  # more compilations, of what compiled in _QUICK seconds
+_QUICK = 1.0
 
 Limit = Literal["arithmetic", "memory"]
 Announce: TypeAlias = "Callable[[dict[str, Any]], None]"
@@ -45,7 +47,9 @@ class Measurement:
     are touched, `limit` which of them; None where loops decide how much is computed. `processor`: whether
     seconds of calls are the processor's. `arguments`: their types and shapes. `memory`: bytes that a call needs for
     intermediate values, and XLA's. `one_thread`: our time with one thread / `seconds`, from the same rounds; None
-    where `threads` is 1. `peers`: what else was asked for."""
+    where `threads` is 1. `peers`: what else was asked for. `compile_cold` is the first compilation of the process, with
+    what it imports and makes for all that follow, `compile_warm` later ones that find nothing of this program; None
+    where the first took long, and in older journals."""
 
     model: str
     size: str
@@ -71,12 +75,24 @@ class Measurement:
     xla_memory: int | None = None
     one_thread: float | None = None
     peers: dict[str, PeerTime] = field(default_factory=dict)
+    compile_warm: float | None = None
+    xla_compile_warm: float | None = None
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Measurement:
         """From what `asdict` gave and JSON made of it."""
         peers = {name: PeerTime(**each) for name, each in described["peers"].items()}
         return cls(**{**described, "peers": peers})
+
+    @property
+    def compile_seconds(self) -> float | None:
+        """Of a compilation in a warm process that knows nothing of the program, as far as it was measured."""
+        return self.compile_cold if self.compile_warm is None else self.compile_warm
+
+    @property
+    def xla_compile_seconds(self) -> float | None:
+        """The same of XLA."""
+        return self.xla_compile_cold if self.xla_compile_warm is None else self.xla_compile_warm
 
     @property
     def best_peer(self) -> tuple[str, PeerTime] | None:
@@ -129,6 +145,14 @@ def interleaved(
     return seconds, [statistics.median(times[side] / times[0] for times in samples) for side in range(len(calls))]
 
 
+def compiled_again(first: float, prepare: Callable[[], Callable[[], Any]]) -> float | None:
+    """Median seconds of further compilations, each of which `prepare` gives when the process has forgotten the program.
+    None where the first took long: little of that is the first time of anything."""
+    if first > _QUICK:
+        return None
+    return statistics.median(timed(prepare())[0] for _ in range(_AGAIN))
+
+
 def _xla_cached(lower: Callable[[], Any], folder: str) -> float:
     """Seconds of an XLA compilation that JAX's persistent cache answers."""
     import jax
@@ -167,6 +191,7 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
     from stablehlo_py import suite
     from stablehlo_py.api import compile_program
     from stablehlo_py.backends.common.roofline import program_work
+    from stablehlo_py.backends.cpu.light_objects import forget_objects
     from stablehlo_py.runtime.buffer import HOST, wait_for
     from stablehlo_py.runtime.loading import executable as executable_of
 
@@ -194,6 +219,12 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
     if peaks is not None and work is not None and not work.loops:
         whole = sum(array.nbytes for array in [*arrays, *expected])
         _set_bound(result, work, min(whole, work.bytes), peaks)  # gathers read parts
+
+    def forgotten() -> Callable[[], Any]:
+        forget_objects()
+        return lambda: ours(None)
+
+    result.compile_warm = compiled_again(result.compile_cold, forgotten)
     with tempfile.TemporaryDirectory() as folder:
         ours(folder)
         result.compile_cached, _ = timed(lambda: ours(folder))
@@ -203,6 +234,12 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
 
     lowered = lower()
     result.xla_compile_cold, compiled = timed(lowered.compile)
+
+    def lowered_again() -> Callable[[], Any]:
+        jax.clear_caches()
+        return lower().compile
+
+    result.xla_compile_warm = compiled_again(result.xla_compile_cold, lowered_again)
     result.memory, analysis = program.arena_bytes, compiled.memory_analysis()
     result.xla_memory = None if analysis is None else analysis.temp_size_in_bytes
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))

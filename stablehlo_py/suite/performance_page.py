@@ -16,6 +16,10 @@ _COMPILATIONS = ((0.3, "more than 300 ms"), (0.1, "100 to 300 ms"), (0.0, "less 
 QUICK = 0.04  # seconds that a compilation may take where XLA's takes less than a tenth of one
 _TOO_LONG = f"longer than under XLA, in the last class than {QUICK * 1e3:.0f} ms"
 _COMPILATION_COLUMNS = ("XLA takes", "threads", "programs", "XLA / ours", _TOO_LONG, "longest")
+_COMPILATION_HEAD = (
+    "Compilations in a warm process that knows nothing of the program; the first of all where that took more than a "
+    "second or the journal has no other ([models.md](models.md#what-is-measured))."
+)
 _SCALES_BADLY = f"bound by arithmetic, more than 1 ms, above {WORTHWHILE}"
 _MEMORY_COLUMNS = ("class", "threads", "programs", "more than XLA's temporaries and 4 MiB")
 
@@ -36,11 +40,9 @@ def performance_page(measurements: Sequence[Measurement], class_of: Callable[[st
             head = ("class", "programs", f"{count} threads / 1", "slower by more than 3 %", _SCALES_BADLY)
             rows = (_threads(*each) for each in _classes(several, class_of).items())
             parts.append(f"### {count} threads next to 1\n\n{table(head, rows)}")
-    for title, columns, lines in (
-        ("Compilation", _COMPILATION_COLUMNS, _compilations(measurements, counts)),
-        ("Memory", _MEMORY_COLUMNS, _memory(measurements, class_of, counts)),
-    ):
-        parts.append(f"### {title}\n\n{table(columns, lines)}")
+    compilations = table(_COMPILATION_COLUMNS, _compilations(measurements, counts))
+    parts.append(f"### Compilation\n\n{_COMPILATION_HEAD}\n\n{compilations}")
+    parts.append(f"### Memory\n\n{table(_MEMORY_COLUMNS, _memory(measurements, class_of, counts))}")
     return "\n".join(parts)
 
 
@@ -65,7 +67,7 @@ def _threads(name: str, group: Sequence[Measurement]) -> tuple[object, ...]:
 
 
 def _compilations(measurements: Sequence[Measurement], counts: Sequence[int]) -> Iterator[tuple[object, ...]]:
-    times = [(m, m.compile_cold or 0.0, m.xla_compile_cold or 0.0) for m in measurements]
+    times = [(m, m.compile_seconds or 0.0, m.xla_compile_seconds or 0.0) for m in measurements]
     above = float("inf")
     for least, title in _COMPILATIONS:
         for count in counts:

@@ -19,7 +19,7 @@ from stablehlo_py.cli import bench
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_USAGE, LoadError, OptionError
 from stablehlo_py.suite import peers
 from stablehlo_py.suite.journal import Journal
-from stablehlo_py.suite.measure import Measurement, interleaved
+from stablehlo_py.suite.measure import Measurement, compiled_again, interleaved
 from stablehlo_py.suite.operations_page import behind, operations_page
 from stablehlo_py.suite.peers import Peer, PeerTime, Prepared, check_peers, disagreement
 
@@ -123,6 +123,20 @@ def test_calls_take_turns_and_slow_ones_get_few_rounds() -> None:
     assert interleaved(calls[:2], 1, clock=lambda: float(next(ticks))) == ([1.0, 1.0], [1.0, 1.0])
 
 
+def test_compilations_after_the_first_are_of_a_process_that_has_forgotten() -> None:
+    done = []
+
+    def prepare():
+        time.sleep(0.02)  # which nobody counts
+        done.append("forgotten")
+        return lambda: done.append("compiled")
+
+    seconds = compiled_again(0.1, prepare)
+    assert seconds is not None and seconds < 0.02
+    assert done == ["forgotten", "compiled"] * 3
+    assert compiled_again(1.5, prepare) is None and len(done) == 6
+
+
 @pytest.mark.parametrize(("ends", "why"), [("time.sleep(600)", "takes more than 0 s"), ("raise SystemExit(7)", "7")])
 def test_a_peer_that_does_not_come_back_is_given_up_and_its_model_is_measured(
     ends: str, why: str, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +177,13 @@ def test_a_journal_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert again.found("full", "argument", 1, ["numpy", "torch"]) == [BEHIND], "the other was not asked for it"
     assert again.found("full", "argument", 2, []) == again.found("small", "argument", 1, []) == []
     assert again.found("full", "argument", 1, [], processor=True) == []
+    newer = {"compile_warm", "xla_compile_warm"}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["measurement"] = {key: each for key, each in line.get("measurement", {}).items() if key not in newer}
+    older = [line if line["measurement"] else {k: v for k, v in line.items() if k != "measurement"} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in older))
+    assert Journal(path, "a machine").found("full", "argument", 1, ["numpy"]) == [BEHIND, AHEAD]
     with pytest.raises(OptionError, match="measured elsewhere: a machine, not another"):
         Journal(path, "another")
 

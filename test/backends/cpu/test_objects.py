@@ -198,6 +198,8 @@ def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(light_objects._known) == 2
     assert light_objects._known_size == sum(len(text) + len(code) for (text, _), code in light_objects._known.items())
     assert made(1) is first, "the one used longest ago goes first"
+    light_objects.forget_objects()
+    assert light_objects._known == {} and light_objects._known_size == 0
 
 
 def test_equal_kernels_of_different_programs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
