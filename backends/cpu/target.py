@@ -82,6 +82,12 @@ class CpuTarget(TargetDescription):
         return tuple(name for name, features in known.items() if features & units)
 
     @property
+    def loses_nan(self) -> bool:
+        """Whether the instruction for the larger of two floats takes the second one where one is NaN, or both are
+        zero."""
+        return self.architecture is X86_64
+
+    @property
     def attributes(self) -> str:
         """What functions of LLVM say of themselves besides processor and features."""
         # Units of 128 bits: at least these; up to 16, as the architecture says. Longer vectors do the same.

@@ -1,16 +1,19 @@
 """Reductions inside kernels: several at once over the same loops, with accumulators enough to hide latencies.
 
 Order of the sum: lane l of accumulator u takes elements l, l + copies * lanes, ... of its share; then accumulators
-pairwise, then lanes in a tree, then the initial value. It depends on shapes and the target only, never on threads."""
+pairwise, then lanes in a tree, then the initial value. It depends on shapes and the target only, never on threads.
+
+A maximum of floats may have NaN and the signs of zeros apart until the end (extremes.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from stablehlo_py.backends.common.loops import pack, tree, unpack
-from stablehlo_py.backends.common.reduction import Reduction, combined
+from stablehlo_py.backends.common.reduction import Reduction
+from stablehlo_py.backends.cpu.kernels import extremes
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I1, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
@@ -46,15 +49,12 @@ class Sweep:
 
         `low`, `high`: the range of the outermost loop (multiples of lanes * copies if it is the only one). Without
         `tail`, the elements after the last full group of vectors are left out (`remainder` has them)."""
-        identity = [arith.identity(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
-        start = pack(identity * self.copies)
-        total = self._nest([], start, low, self.sizes[0] if high is None else high, tail)
-        return self.merged(self._sets(total))
+        total = self._nest([], self._start(), low, self.sizes[0] if high is None else high, tail)
+        return self._totals(total)
 
     def remainder(self) -> list[Lanes]:
         """The accumulators of the elements that `run(tail=False)` leaves out of a single loop."""
-        identity = [arith.identity(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
-        return self.merged(self._sets(self._rest([], pack(identity * self.copies))))
+        return self._totals(self._rest([], self._start()))
 
     def run_from(self, condition: ir.Value) -> list[Lanes]:
         """`run`, where the first element of a single loop with this condition says all: from that group of vectors on,
@@ -74,10 +74,6 @@ class Sweep:
 
         first, _ = f.while_([f.const(0), f.const(0, I1)], missed, look)
         return self.run(first, f.index(f.iadd(first, group)))
-
-    def merged(self, sets: Sequence[list[Lanes]]) -> list[Lanes]:
-        """Copies of accumulators, pairwise."""
-        return tree(sets, partial(combined, self.e.f, self.items))
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
@@ -99,11 +95,11 @@ class Sweep:
             high = whole
 
         def main(index: Index, *inner: Value) -> list[Value]:
-            sets = self._sets(inner)
+            held = _Held(self, inner)
             for copy in range(self.copies):
                 start = f.iadd(index, copy * self.lanes)
-                sets[copy] = self._step(indices, self._lane_index(start, copy), sets[copy])
-            return pack([value for one in sets for value in one])
+                self._step(indices, self._lane_index(start, copy), held, copy)
+            return held.carries()
 
         dynamic = not (isinstance(low, int) and isinstance(high, int))  # a SymInt may be less than a group
         carries = f.loop(low, high, group, main, carries, nonempty=not dynamic)
@@ -122,55 +118,117 @@ class Sweep:
         f, size, lanes = self.e.f, self.sizes[-1], self.lanes
         done = size // (lanes * self.copies) * lanes * self.copies
         vectors = size // lanes * lanes
-        sets = self._sets(carries)
+        held = _Held(self, carries)
 
         def single(index: Index, *inner: Value) -> list[Value]:
-            (one,) = self._sets(inner)
-            return pack(self._step(indices, self._lane_index(index, 0), one))
+            one = _Held(self, inner)
+            self._step(indices, self._lane_index(index, 0), one, 0)
+            return one.carries()
 
-        sets[0] = self._sets(f.loop(done, vectors, lanes, single, pack(sets[0])))[0]
+        held.set_first(f.loop(done, vectors, lanes, single, held.first()))
         if not is_known(size):
-            sets[-1] = self._masked(indices, lane_index(f.index(vectors), size, lanes, lanes), sets[-1])
+            self._masked(indices, lane_index(f.index(vectors), size, lanes, lanes), held, -1)
         elif vectors < size:
-            sets[-1] = self._step(indices, lane_index(size - lanes, size, lanes), sets[-1], lanes - (size - vectors))
-        return pack([value for one in sets for value in one])
+            self._step(indices, lane_index(size - lanes, size, lanes), held, -1, lanes - (size - vectors))
+        return held.carries()
 
-    def _step(self, indices: list[Affine], index: Affine, totals: list[Lanes], skip: IntLike = 0) -> list[Lanes]:
+    def _step(self, indices: list[Affine], index: Affine, held: _Held, copy: int, skip: IntLike = 0) -> None:
         """Combine one vector of every operand into the accumulators, without its first `skip` lanes."""
         e, f = self.e, self.e.f
         place = self.place([*indices, index])
-        result = []
-        for item, total in zip(self.items, totals, strict=True):
+        for number, item in enumerate(self.items):
             part = splat(f, e.value(item.operand, place), e.lanes)
             if skip and not combiner(item.kind).idempotent:
                 fresh = f.const_lanes([int(lane >= skip) for lane in range(self.lanes)], I1)
                 part = select(f, fresh, part, arith.identity(f, item.kind, item.of, e.lanes))
-            result.append(arith.combine(f, item.kind, item.of, total, part))
+            held.combine(copy, number, part)
         self.after(place)
-        return result
 
-    def _masked(self, indices: list[Affine], index: Affine, totals: list[Lanes]) -> list[Lanes]:
+    def _masked(self, indices: list[Affine], index: Affine, held: _Held, copy: int) -> None:
         """Combine what is left of a row, less than a vector and maybe nothing, into the accumulators."""
         e, f, size = self.e, self.e.f, self.sizes[-1]
         if self.lanes == 1:
-            return totals
+            return
         mask = f.tail_mask(f.isub(size, size // self.lanes * self.lanes), self.lanes)
         place = self.place([*indices, index])
-        result = []
         with e.predicated(mask):
-            for item, total in zip(self.items, totals, strict=True):
+            for number, item in enumerate(self.items):
                 part = splat(f, e.value(item.operand, place), e.lanes)
-                part = select(f, mask, part, arith.identity(f, item.kind, item.of, e.lanes))
-                result.append(arith.combine(f, item.kind, item.of, total, part))
+                held.combine(copy, number, select(f, mask, part, arith.identity(f, item.kind, item.of, e.lanes)))
             self.after(place)
-        return result
 
-    # --- sets of accumulators ----------------------------------------------------------------------------------------
+    # --- accumulators ------------------------------------------------------------------------------------------------
 
-    def _sets(self, values: Sequence[Value]) -> list[list[Lanes]]:
-        flat = unpack(values, [item.of for item in self.items] * (len(values) // self._width()))
-        count = len(self.items)
-        return [flat[start : start + count] for start in range(0, len(flat), count)]
+    @cached_property
+    def apart(self) -> list[int]:
+        """Reductions that have NaN and signs apart."""
+        return [number for number, item in enumerate(self.items) if extremes.come_apart(self.e, item)]
 
-    def _width(self) -> int:
-        return sum(2 if item.of.is_complex else 1 for item in self.items)
+    def _start(self) -> list[Value]:
+        f, items, lanes = self.e.f, self.items, self.e.lanes
+        identity = pack(arith.identity(f, item.kind, item.of, lanes) for item in items)
+        return identity * self.copies + [each for one in self.apart for each in extremes.start(f, items[one], lanes)]
+
+    def _totals(self, carries: Sequence[Value]) -> list[Lanes]:
+        """The accumulators of each reduction: copies pairwise."""
+        held = _Held(self, carries)
+        totals = tree(held.sets, self._combined)
+        for one, marks in zip(self.apart, held.marks, strict=True):
+            totals[one] = extremes.joined(self.e.f, self.items[one], totals[one], marks)
+        return totals
+
+    def _combined(self, a: list[Lanes], b: list[Lanes]) -> list[Lanes]:
+        return [_combine(self, number, x, y) for number, (x, y) in enumerate(zip(a, b, strict=True))]
+
+
+def _combine(sweep: Sweep, number: int, total: Lanes, part: Lanes) -> Lanes:
+    item = sweep.items[number]
+    rule = extremes.further if number in sweep.apart else arith.combine
+    return rule(sweep.e.f, item.kind, item.of, total, part)
+
+
+class _Held:
+    """The accumulators of a sweep, as loops carry them.
+
+    Attributes:
+        sets: those of each copy, one a reduction. marks: what all copies of a reduction have apart.
+    """
+
+    def __init__(self, sweep: Sweep, carries: Sequence[Value]) -> None:
+        self.sweep, self.f, self.items, self.apart = sweep, sweep.e.f, sweep.items, sweep.apart
+        width = sum(2 if item.of.is_complex else 1 for item in self.items)
+        copies, count = (len(carries) - extremes.MARKS * len(self.apart)) // width, len(self.items)
+        flat = unpack(carries[: copies * width], [item.of for item in self.items] * copies)
+        self.sets = [flat[start : start + count] for start in range(0, len(flat), count)]
+        self._set_marks(carries[copies * width :])
+        self.seen: dict[int, list[Value]] = {number: [] for number in self.apart}
+
+    def combine(self, copy: int, number: int, part: Lanes) -> None:
+        """One vector of a reduction's operand into a copy."""
+        self.sets[copy][number] = _combine(self.sweep, number, self.sets[copy][number], part)
+        if number in self.seen:
+            self.seen[number] += parts(part)
+
+    def carries(self) -> list[Value]:
+        """The inverse of the constructor, with what was seen."""
+        return pack(value for one in self.sets for value in one) + self._all_marks()
+
+    def first(self) -> list[Value]:
+        """Those of the first copy alone."""
+        return pack(self.sets[0]) + self._all_marks()
+
+    def set_first(self, carries: Sequence[Value]) -> None:
+        """The first copy after some more vectors."""
+        marks = extremes.MARKS * len(self.apart)
+        self.sets[0] = unpack(carries[: len(carries) - marks], [item.of for item in self.items])
+        self._set_marks(carries[len(carries) - marks :])
+
+    def _set_marks(self, values: Sequence[Value]) -> None:
+        self.marks = [values[at : at + extremes.MARKS] for at in range(0, len(values), extremes.MARKS)]
+
+    def _all_marks(self) -> list[Value]:
+        return [
+            each
+            for number, marks in zip(self.apart, self.marks, strict=True)
+            for each in extremes.marked(self.f, self.items[number], marks, self.seen[number])
+        ]

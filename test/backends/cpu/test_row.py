@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, AVX512_BF16, BASELINE, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
@@ -181,6 +181,29 @@ def test_nan_spreads_through_maximum(columns: int, place: int, target) -> None:
         build_fusion("row", [f"tensor<3x{columns}xf32>"], lambda x: reduce(x, "maximum", -math.inf)), [x], target
     )[0]
     np.testing.assert_array_equal(result, x.max(1))
+
+
+@pytest.mark.parametrize("kind", ["maximum", "minimum"])
+@pytest.mark.parametrize("columns", [7, 16, 40, 75, 300])
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16"])
+def test_extremes_order_zeros_and_keep_nan(element: str, columns: int, kind: str) -> None:
+    """One value that stands out, at each place of a row, among zeros, infinities and NaN of either sign."""
+    dtype = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16}[element]
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 1.0, -1.0]
+    pairs = [(other, one) for other in special for one in special]
+    places = {0, 1, columns // 2, columns - 2, columns - 1}
+    x = np.array([np.insert(np.full(columns - 1, a), place, b) for a, b in pairs for place in places]).astype(dtype)
+    larger = max if kind == "maximum" else min
+    init = -math.inf if kind == "maximum" else math.inf
+    text = build_fusion("row", [f"tensor<{len(x)}x{columns}x{element}>"], lambda x: reduce(x, kind, init, element))
+    ordered = [larger(a, b, key=lambda each: (each, math.copysign(1, each))) for a, b in pairs for _ in places]
+    nan = [math.isnan(a) or math.isnan(b) for a, b in pairs for _ in places]
+    for target in (*TARGETS, *here(BASELINE, AVX512_BF16)):
+        (result,) = run_kernel(text, [x], target)
+        result = result.astype(np.float64)
+        np.testing.assert_array_equal(result, np.where(nan, math.nan, ordered))
+        signs = np.signbit(result) == np.signbit(ordered)
+        assert np.all(signs | nan), target.name
 
 
 @pytest.mark.parametrize("columns", [5, 13, 129])
