@@ -8,7 +8,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I8, Function, Index, Value
+from stablehlo_py.codegen.builder import I8, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.symint import IntLike, is_known
@@ -16,6 +16,7 @@ from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 
 COPY_BLOCK = 1 << 16
+CACHE_LINE = 64  # bytes
 
 
 def operand(f: Function, fusion: Fusion, value: ir.Value) -> Value:
@@ -70,3 +71,9 @@ def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget)
         step = of.bytes
         f.loop(f.idiv(begin, step), f.idiv(f.iadd(begin, length), step), 1, lambda i: types.store(f, of, filler, to, i))
     return op_phase(f, blocks, COPY_BLOCK / 10)
+
+
+def fetch_lines(f: Function, base: Value, start: Index, of: ScalarType, count: int) -> None:
+    """Fetch the cache lines of so many scalars, which will be written."""
+    for first in range(0, count, CACHE_LINE * 8 // of.bits):
+        f.prefetch(base, f.iadd(start, first), of, write=True)

@@ -13,12 +13,22 @@ from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.views import is_elementwise
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.common import fetch_lines
 from stablehlo_py.backends.cpu.kernels.gemm import Parts
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Delinearized, add, delinearize, lane_index, linearize
+from stablehlo_py.codegen.index import (
+    Affine,
+    Delinearized,
+    add,
+    delinearize,
+    lane_index,
+    linear_index,
+    linearize,
+    scalar,
+)
 from stablehlo_py.codegen.types import Lanes, constant, element, parts
 from stablehlo_py.dialect.index_map import Digits
 from stablehlo_py.dialect.ops import record_of
@@ -71,8 +81,16 @@ class ElementalEpilogue:
         elemental = self._elementals[key]
         finished = self.arithmetic.finish(f, self.of, value)
         elemental.bind(self.root, lambda e, place: finished)
-        position = tuple((size, place[i]) for size, i in zip(self.sizes, self.order, strict=True))
-        elemental.write_outputs(self.fusion.outputs, position, mask)
+        elemental.write_outputs(self.fusion.outputs, self._position(place), mask)
+
+    def fetch(self, f: Function, place: Sequence[Affine], count: int) -> None:
+        """Have memory ready for so many neighbouring elements of all outputs."""
+        at = scalar(f, linear_index(f, self._position(place)))
+        for number, output in enumerate(self.fusion.outputs):
+            fetch_lines(f, f.parameters[f"out{number}"], at, element(output).storage, count)
+
+    def _position(self, place: Sequence[Affine]) -> Delinearized:
+        return tuple((size, place[i]) for size, i in zip(self.sizes, self.order, strict=True))
 
 
 def _is_pure(root: ir.Value, after: Sequence[ir.OpView]) -> bool:

@@ -27,6 +27,7 @@ from typing import Protocol
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
+from stablehlo_py.backends.cpu.kernels.common import fetch_lines
 from stablehlo_py.backends.cpu.kernels.packing import emit_panel
 from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, contract, contract_in_strands
 from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
@@ -63,8 +64,10 @@ class Epilogue(Protocol):
         """The one output, whose elements depend on nothing but theirs of the product; None: there is no such."""
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
-        """Consume neighbouring elements of the result; place has one index per outer axis, then m, then n (with its
-        lanes)."""
+        """Consume neighbouring elements of the result; place: an index per outer axis, then m, then n (with lanes)."""
+
+    def fetch(self, f: Function, place: Sequence[Affine], count: int) -> None:
+        """Have memory ready for so many neighbouring elements of the result, which will be stored later."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,10 @@ class StoreTo:
         offset += self.operand.offset
         whole = interleave(f, *value) if len(value) == 2 else value[0]
         f.store(whole, pointer, offset, widen_mask(f, mask, len(value)) if mask else None)
+
+    def fetch(self, f: Function, place: Sequence[Affine], count: int) -> None:
+        at = f.iadd(scalar(f, linearize(f, place, [axis.c for axis in self.axes])), self.operand.offset)
+        fetch_lines(f, getattr(f, self.operand.pointer), at, self.operand.element.storage, count)
 
 
 @dataclass(frozen=True)

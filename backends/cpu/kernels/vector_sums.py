@@ -223,7 +223,16 @@ class _Strip(Strip):
         def begin() -> None:
             f.loop(0, self._count, 1, clear, nonempty=True)
 
+        def fetch(row: Index) -> None:
+            place = [*self.panel.places, self._row_of(row), self.panel.n]
+            product.epilogue.fetch(f, place, self.panel.valid)
+
+        def fetch_results() -> None:
+            f.loop(0, self._count, 1, fetch, nonempty=True)
+
         when(f, chunk.is_first, begin)
+        if not product.fold:  # whose lines have rows that are not stored
+            when(f, chunk.is_last, fetch_results)
         across = self._across()
         a = f.gep(self.panel.a, f.imul(self.row, across), I8)
         b = f.gep(self.panel.b, f.imul(chunk.low, 2 * TILE), I32)
