@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.backends.cpu.kernels.bitonic import sorted_register, sorted_registers
+from stablehlo_py.backends.cpu.kernels.bitonic import sorted_register
+from stablehlo_py.backends.cpu.kernels.quick_pieces import Heap, Keys, Network, Partition
 from stablehlo_py.backends.cpu.kernels.records import Order, RecordSorter
+from stablehlo_py.backends.cpu.kernels.shared_function import call_piece
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import I1, I8, I16, I64, Index, Value, VectorType
+from stablehlo_py.codegen.builder import I1, I64, Index, Value
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.symint import IntLike, is_known
 
 REGISTERS = 8  # that a network sorts
-UNROLLED = 4
 LEAST_RECORDS = 1 << 15  # of an op
 DEPTH = 2.0  # partitions of a part, in those that halve it
 
@@ -42,10 +43,8 @@ class QuickSorter(RecordSorter):
 
     def prepare(self) -> None:
         f, size = self.f, self.size
-        self.width = 512 // self.word.bits
-        self.vector = VectorType(self.width, self.word)
-        self.mask = VectorType(self.width, I1)
-        self.bits = I16 if self.width == 16 else I8
+        self.keys = Keys(self.word)
+        self.width, self.vector = self.keys.width, self.keys.vector
         self.most = REGISTERS * self.width
         self.depth = depth_limit(size)
         self.stack = f.alloca(3 * 2 * 64, I64) if size > self.most else None
@@ -72,7 +71,7 @@ class QuickSorter(RecordSorter):
         f, records = self.f, self.rooms[0][0]
         if self.stack is None:
             registers = 1 << (-(-self.size // self.width) - 1).bit_length()
-            self._network(records, records, f.const(self.size), registers)
+            call_piece(f, Network(self.word, registers), [records, records, f.const(self.size)])
             return self.rooms[0]
         self._push(f.const(0), f.const(0), f.const(self.size), f.const(0))
         f.while_([f.const(1)], lambda height: f.cmp("sgt", height, f.const(0)), self._part)
@@ -101,8 +100,11 @@ class QuickSorter(RecordSorter):
         first, second = (room[0] for room in self.rooms)
         source, other = f.select(is_first, first, second), f.select(is_first, second, first)
 
+        def places() -> list[Value]:
+            return [f.gep(room, low, self.word) for room in (source, first)]
+
         def short() -> Value:
-            self._network(f.gep(source, low, self.word), f.gep(first, low, self.word), size, REGISTERS)
+            call_piece(f, Network(self.word, REGISTERS), [*places(), size])
             return f.index(top)
 
         def long() -> list[Value]:
@@ -110,7 +112,7 @@ class QuickSorter(RecordSorter):
             return f.if_(is_deep, by_heap, lambda: self._divide(top, low, high, state, source, other), unlikely=True)
 
         def by_heap() -> Value:
-            self._heap_sort(f.gep(source, low, self.word), f.gep(first, low, self.word), size)
+            call_piece(f, Heap(self.word), [*places(), size])
             return f.index(top)
 
         return f.if_(f.cmp("sle", size, f.const(self.most)), short, long)
@@ -128,7 +130,9 @@ class QuickSorter(RecordSorter):
 
         def divide(tried: Value, _: Value) -> list[Value]:
             by = f.binary("add", pivot, f.cast("trunc", tried, self.word))
-            return [f.binary("add", tried, f.const(1)), self._partition(source, other, low, high, by)]
+            middle = call_piece(f, Partition(self.word), [source, other, low, high, by], I64)
+            assert middle is not None
+            return [f.binary("add", tried, f.const(1)), middle]
 
         tried, middle = f.while_([f.const(0), low], is_open, divide)
         following = f.binary("xor", f.binary("add", state, f.const(2)), f.const(1))
@@ -158,52 +162,6 @@ class QuickSorter(RecordSorter):
         taken = f.gather(self.vector, source, f.binary("add", f.splat(low, self.width), places))
         return f.extract(sorted_register(f, taken), self.width // 2)
 
-    def _below(self, count: Value) -> Value:
-        """The mask of the first lanes, so many."""
-        f = self.f
-        bits = f.binary("xor", f.binary("shl", f.const(-1), count), f.const(-1))
-        return f.bitcast(f.cast("trunc", bits, self.bits), self.mask)
-
-    def _compressed(self, value: Value, mask: Value) -> Value:
-        name = f"llvm.x86.avx512.mask.compress.v{self.width}i{self.word.bits}"
-        return self.f.target_intrinsic(name, value, value, mask, result=self.vector)
-
-    def _ones(self, mask: Value) -> Value:
-        f = self.f
-        return f.cast("zext", f.intrinsic("ctpop", f.bitcast(mask, self.bits)), I64)
-
-    def _partition(self, source: Value, target: Value, low: Value, high: Value, pivot: Value) -> Value:
-        """Write the records below the pivot to the front of the part's place in `target`, the others to its back;
-        returns where these begin."""
-        f, width = self.f, self.width
-        pivots, every = f.splat(pivot, width), f.const(1, self.mask)
-
-        def vectors(start: Value, many: int, front: Value, back: Value) -> list[Value]:
-            for value in [f.load(self.vector, source, f.iadd(start, each * width)) for each in range(many)]:
-                less = f.cmp("ult", value, pivots)
-                count = self._ones(less)
-                # Between front and back there is room for this vector: what is written too far is written again.
-                f.store(self._compressed(value, less), target, front)
-                rest = f.binary("sub", f.const(width), count)
-                front, back = f.binary("add", front, count), f.binary("sub", back, rest)
-                others = self._compressed(value, f.binary("xor", less, every))
-                f.store(others, target, back, self._below(rest))
-            return [front, back]
-
-        size, step = f.isub(high, low), UNROLLED * width
-        several = f.iadd(low, f.imul(f.idiv(size, step), step))
-        single = f.iadd(low, f.imul(f.idiv(size, width), width))
-        ends = f.loop(low, several, step, lambda i, *ends: vectors(i, UNROLLED, *ends), [low, high])
-        front, back = f.loop(several, single, width, lambda i, *ends: vectors(i, 1, *ends), ends)
-        valid = self._below(f.index(f.isub(high, single)))
-        value = f.masked_load(self.vector, source, single, valid, f.const(0, self.vector))
-        less = f.cmp("ult", value, pivots)
-        first, others = f.binary("and", less, valid), f.binary("and", f.binary("xor", less, every), valid)
-        count, rest = self._ones(first), self._ones(others)
-        f.store(self._compressed(value, first), target, front, self._below(count))
-        f.store(self._compressed(value, others), target, f.isub(back, rest), self._below(rest))
-        return f.binary("add", front, count)
-
     def _fill(self, low: Value, high: Value, record: Value) -> None:
         """Write one record to all these places of the result."""
         f, width = self.f, self.width
@@ -211,67 +169,6 @@ class QuickSorter(RecordSorter):
 
         def fill(at: Value) -> None:
             many = f.intrinsic("smin", f.index(f.isub(high, at)), f.const(width))
-            f.store(records, self.rooms[0][0], at, self._below(many))
+            f.store(records, self.rooms[0][0], at, self.keys.below(f, many))
 
         f.loop(low, high, width, fill)
-
-    # --- networks ----------------------------------------------------------------------------------------------------
-
-    def _network(self, source: Value, target: Value, size: Value, registers: int) -> None:
-        f, width = self.f, self.width
-        greatest, values, masks = f.const(-1, self.vector), [], []
-        for number in range(registers):
-            left = f.intrinsic("smax", f.index(f.isub(size, number * width)), f.const(0))
-            masks.append(self._below(f.intrinsic("smin", left, f.const(width))))
-            values.append(f.masked_load(self.vector, source, number * width, masks[-1], greatest))
-        found = sorted_registers(f, values) if registers > 1 else [sorted_register(f, values[0])]
-        for number, value in enumerate(found):
-            f.store(value, target, number * width, masks[number])
-
-    # --- heap --------------------------------------------------------------------------------------------------------
-
-    def _heap_sort(self, source: Value, target: Value, size: Value) -> None:
-        """Sort so many records in place, and bring them to `target`."""
-        f = self.f
-
-        def sift(record: Value, start: Value, count: Value) -> None:
-            """Put a record where it belongs below a place of the heap, whose own one is free."""
-
-            def child(at: Value) -> Value:
-                """The greater of the two, if both are there."""
-                left = f.iadd(f.imul(at, 2), 1)
-                right = f.imin(f.iadd(left, 1), f.isub(count, 1))
-                a, b = f.load(self.word, source, left), f.load(self.word, source, right)
-                return f.select(f.cmp("ult", a, b), f.index(right), f.index(left))
-
-            def sinks(at: Value) -> Value:
-                has_child = f.cmp("slt", f.index(f.iadd(f.imul(at, 2), 1)), f.index(count))
-                greater = f.if_(
-                    has_child,
-                    lambda: f.cmp("ult", record, f.load(self.word, source, child(at))),
-                    lambda: f.const(False, I1),
-                )
-                return greater[0]
-
-            def move(at: Value) -> list[Value]:
-                below = child(at)
-                f.store(f.load(self.word, source, below), source, at)
-                return [below]
-
-            (place,) = f.while_([start], sinks, move)
-            f.store(record, source, place)
-
-        half = f.idiv(size, 2)
-
-        def step(number: Value) -> None:
-            """Make one heap more of two, then take the greatest record of it, again and again."""
-            builds = f.cmp("slt", number, f.index(half))
-            place = f.index(f.isub(f.isub(half, 1), number))
-            last = f.index(f.isub(f.isub(f.iadd(size, half), 1), number))
-            at = f.select(builds, place, last)
-            record = f.load(self.word, source, at)
-            f.store(f.select(builds, record, f.load(self.word, source, 0)), source, at)
-            sift(record, f.select(builds, place, f.const(0)), f.select(builds, f.index(size), last))
-
-        f.loop(0, f.iadd(half, f.isub(size, 1)), 1, step)
-        f.loop(0, size, 1, lambda i: f.store(f.load(self.word, source, i), target, i))

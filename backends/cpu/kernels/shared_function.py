@@ -1,0 +1,46 @@
+"""Pieces of kernels as functions that all kernels of a program call.
+
+A piece whose code takes long to compile, and which runs long enough for a call not to count, is a function where the
+kernel's target shares such. Its name says what it does; sizes are arguments. So a program has it once, and a process
+makes its text once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+from stablehlo_py.codegen.builder import Function, Type, Value
+from stablehlo_py.codegen.emitter import Emitter
+
+
+class Piece(Protocol):
+    """Code for given values; as data, equal where the code is."""
+
+    @property
+    def symbol(self) -> str:
+        """What the function is called."""
+        ...
+
+    def emit(self, f: Function, *arguments: Value) -> Value | None:
+        """Write it into a function; the result."""
+        ...
+
+
+def call_piece(f: Function, piece: Piece, arguments: Sequence[Value], result: Type | None = None) -> Value | None:
+    """Do a piece's work: by a call where `f` shares functions, else in place."""
+    if f.common is None:
+        return piece.emit(f, *arguments)
+    if piece.symbol not in f.common:
+        types = tuple(argument.type for argument in arguments)
+        f.common[piece.symbol] = _text(piece, types, result, type(f.emit), f.emit.target)  # type: ignore[arg-type]
+    return f.call(piece.symbol, arguments, result, external=True)
+
+
+@lru_cache(maxsize=256)
+def _text(piece: Piece, types: Sequence[Type], result: Type | None, emitter: type[Emitter], target: Any) -> str:
+    parameters = [(f"a{number}", type_) for number, type_ in enumerate(types)]
+    f = Function(piece.symbol, parameters, emitter(target), result=result)
+    f.ret(piece.emit(f, *f.parameters.values()))
+    return f.text()
