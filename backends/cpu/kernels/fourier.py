@@ -10,31 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import TypeAlias
 
 import numpy as np
 
 from stablehlo_py.backends.cpu.kernels.fourier_stage import (
     LEAST_SHARED,
     LINE,
+    Ends,
     Read,
     Scratch,
+    Stage,
     Write,
-    multiply,
     pair,
     roots,
     swapped,
 )
+from stablehlo_py.backends.cpu.kernels.shared_function import call_piece
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I8, Function, Index, Value, vector
-from stablehlo_py.codegen.complex import Pair
+from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, Element, Lanes
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.errors import UnsupportedError
 
 LARGEST_RADIX = 31  # a length with a larger prime factor goes through a convolution (Bluestein)
+Place: TypeAlias = "tuple[Value, IntLike | None]"  # where numbers begin; their distance in an array, None: scratch
+Places: TypeAlias = "tuple[Place, Place, Ends | None]"  # from where to where, and what the last stage does
 MOST_FACTORS = 1 << 24  # entries of a table: seconds of compilation, and 128 MB of a program
 
 
@@ -124,8 +127,6 @@ class LaneTransform:
     twist: int = 0
     tables: dict[str, str] = field(default_factory=dict)
 
-    passes: ClassVar[int] = 1  # through all stages
-
     def __post_init__(self) -> None:
         self.part = PARTS[self.of.name].compute
         self.stages = radices(self.length, self.registers)
@@ -207,19 +208,7 @@ class LaneTransform:
         if self.source_rows:
             self._rows(f, self.source, outer, start, buffers[0], load=True)
 
-        def finished(at: Index, value: Pair) -> Pair:
-            if twist:
-                base, within = twist
-                place = f.imul(at, 2 * self.lanes)
-                type_ = vector(self.lanes, self.part)
-                imaginary = f.load(type_, within, f.iadd(place, self.lanes))
-                value = multiply(f, value, (f.load(type_, within, place), imaginary))
-                if base is not None:
-                    value = multiply(f, value, self.scratch.scalar(f, base, f.iadd(f.imul(block, self.n), at)))
-            if self.scale != 1.0:
-                scale = f.const(self.scale, value[0].type)
-                value = f.fmul(value[0], scale), f.fmul(value[1], scale)
-            return swapped(value, self.inverse)
+        ends = self._ends(f, block, twist)
 
         def reader(stage: int, base: Index) -> Read:
             if stage or self.source_rows:
@@ -233,15 +222,28 @@ class LaneTransform:
                 write = self._column_write(f, outer, start, base, mask)
             else:
                 write = self.scratch.write(f, buffers[(stage + 1) % 2], base)
-            return (lambda j, value: write(j, finished(f.iadd(base, j), value))) if last else write
+            return (lambda j, value: write(j, ends.finished(f, f.iadd(base, j), value))) if last else write
 
-        def inner(stage: int) -> tuple[Value, Value] | None:
-            is_inner = (stage or self.source_rows) and stage < len(self.stages) - 1
-            return (buffers[stage % 2], buffers[(stage + 1) % 2]) if is_inner else None
+        def places(stage: int) -> Places | None:
+            source: Place = buffers[stage % 2], None
+            target: Place = buffers[(stage + 1) % 2], None
+            if stage == 0 and not self.source_rows:
+                source = self._column(f, self.source, outer, start, 0), self.width
+            if stage == len(self.stages) - 1 and not self.target_rows:
+                target = self._column(f, self.target, outer, start, 0), self.width
+            is_masked = mask is not None and (source[1] is not None or target[1] is not None)
+            return None if is_masked else (source, target, ends)
 
-        self._pass(f, twiddles, reader, writer, inner)
+        self._pass(f, twiddles, reader, writer, places)
         if self.target_rows:
             self._rows(f, self.target, outer, start, buffers[len(self.stages) % 2], load=False)
+
+    def _ends(self, f: Function, block: Index, twist: tuple[Value | None, Value] | None) -> Ends:
+        base, within = twist or (None, None)
+        if base is not None:
+            base = f.gep(base, f.imul(block, 2 * self.n), self.part)
+        scale = None if self.scale == 1.0 else f.const(self.scale, self.part)
+        return Ends(self.scratch, base, within, scale, self.inverse)
 
     def _place(self, f: Function, number: Value) -> tuple[Index, Index, Index, Value | None]:
         """Of a group: outer number, block, first of the transforms, and which of its lanes are in the array."""
@@ -257,23 +259,44 @@ class LaneTransform:
         twiddles: Sequence[Value | None],
         reader: Callable[[int, Index], Read],
         writer: Callable[[int, Index], Write],
-        inner: Callable[[int], tuple[Value, Value] | None],
+        places: Callable[[int], Places | None],
     ) -> None:
-        """All stages; `reader` and `writer` take the number of a stage. `inner` says from where to where one goes that
-        is from scratch to scratch; None: it is not."""
+        """All stages; `reader` and `writer` take the number of a stage. `places` says of one that may be a function
+        where its numbers are."""
         left, step = self.length, 1
         for stage, radix in enumerate(self.stages):
             left //= radix
-            buffers, factors, sizes = inner(stage), twiddles[stage], (left, step)
-            if (
-                buffers
-                and factors is not None
-                and (radix >= LEAST_SHARED or self.passes * self.stages.count(radix) > 2)
-            ):
-                self.scratch.shared_stage(f, radix, sizes, factors, *buffers)
-            else:
+            found = places(stage) if f.common is not None and self.length >= LEAST_SHARED else None
+            if found is None:
+                sizes, factors = (left, step), twiddles[stage]
                 self.scratch.stage(f, radix, sizes, factors, partial(reader, stage), partial(writer, stage))
+            else:
+                self._call(f, radix, (left, step), twiddles[stage], *found)
             step *= radix
+
+    def _call(
+        self,
+        f: Function,
+        radix: int,
+        sizes: tuple[int, int],
+        factors: Value | None,
+        source: Place,
+        target: Place,
+        ends: Ends | None,
+    ) -> None:
+        """A stage as a function."""
+        reads, writes = (None if distance is None else self.of for _, distance in (source, target))
+        if factors is not None:
+            given: list[Value | None] = [factors]
+            stage = Stage(self.scratch, radix, reads, writes, self.inverse and reads is not None)
+        else:
+            assert ends is not None
+            given = [ends.base, ends.within, ends.scale]
+            between, along, scaled = (value is not None for value in given)
+            stage = Stage(self.scratch, radix, reads, writes, self.inverse, True, between, along, scaled)
+        distances = [f.index(distance) for _, distance in (source, target) if distance is not None]
+        values = [value for value in given if value is not None]
+        call_piece(f, stage, [source[0], target[0], *map(f.const, sizes), *distances, *values], apart=True)
 
     # --- arrays ------------------------------------------------------------------------------------------------------
 

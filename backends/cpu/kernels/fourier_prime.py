@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, LaneTransform, interleaved, prime_factors
+from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, LaneTransform, Places, interleaved, prime_factors
 from stablehlo_py.backends.cpu.kernels.fourier_stage import Read, Write, multiply, roots, swapped
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, Value
 from stablehlo_py.codegen.complex import Pair, add, subtract
@@ -32,8 +32,6 @@ def _primitive_root(n: int) -> int:
 
 class PrimeTransform(LaneTransform):
     """`LaneTransform` of such a length; it is never the first half of another one."""
-
-    passes = 2
 
     @property
     def length(self) -> int:
@@ -107,13 +105,14 @@ class PrimeTransform(LaneTransform):
                 j, swapped(multiply(f, value, self.scratch.scalar(f, self._spectrum, f.iadd(base, j))))
             )
 
-        def inner(done: int, stage: int) -> tuple[Value, Value] | None:
+        def places(done: int, stage: int) -> Places | None:
             number = done + stage
-            is_inner = number and stage < count - 1
-            return (buffers[number % 2], buffers[(number + 1) % 2]) if is_inner else None
+            if number == 0 or stage == count - 1:
+                return None
+            return (buffers[number % 2], None), (buffers[(number + 1) % 2], None), None
 
         first = given(0)
-        self._pass(f, twiddles, partial(reader, 0), partial(writer, 0), partial(inner, 0))
+        self._pass(f, twiddles, partial(reader, 0), partial(writer, 0), partial(places, 0))
         # The spectrum of the kernel begins with -1 / (n - 1), that of the numbers with their sum. What is added to the
         # first product is added to every result.
         middle = buffers[count % 2]
@@ -121,7 +120,7 @@ class PrimeTransform(LaneTransform):
         length = f.const(float(self.length), product[0].type)
         total = subtract(f, first, (f.fmul(product[0], length), f.fmul(product[1], length)))
         self.scratch.write(f, middle, 0)(0, swapped(add(f, product, first)))
-        self._pass(f, twiddles, partial(reader, count), partial(writer, count), partial(inner, count))
+        self._pass(f, twiddles, partial(reader, count), partial(writer, count), partial(places, count))
         finish(0, total)
         if self.target_rows:
             self._rows(f, self.target, outer, start, buffers[0], load=False)

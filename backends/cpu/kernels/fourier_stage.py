@@ -1,7 +1,6 @@
 """A stage of Stockham's algorithm, and the scratch between stages.
 
-A stage from scratch to scratch is a function that all transforms of a program call: its radix is part of it, and sizes
-are its arguments.
+A stage is a function that all transforms of a program call: its radix is part of it, and sizes are its arguments.
 """
 
 from __future__ import annotations
@@ -9,22 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from stablehlo_py.codegen.builder import I64, PTR, Function, Index, ScalarType, Value, vector
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.complex import Pair, add, subtract
-from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.math import muladd
-from stablehlo_py.codegen.target import TargetDescription
-from stablehlo_py.codegen.types import Lanes
+from stablehlo_py.codegen.types import Element, Lanes
 
 Read = Callable[[Index], Pair]  # element number `base + offset` for a base that is bound already
 Write = Callable[[Index, Pair], None]
 
 LINE = 64
-LEAST_SHARED = 5  # a stage of a lower radix, once in a transform, is little more than a call of it
+LEAST_SHARED = 64  # numbers of a transform; stages of fewer are little more than calls of them
 
 
 def roots(n: int, numerators: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -191,37 +188,95 @@ class Scratch:
 
         f.loop(0, m, 1, phase)
 
-    def shared_stage(
-        self,
-        f: Function,
-        radix: int,
-        sizes: tuple[int, int],
-        twiddles: Value,
-        source: Value,
-        target: Value,
-    ) -> None:
-        """A stage from scratch to scratch: a function where `f` shares such."""
-        if f.common is None:
-            reader, writer = (lambda base: self.read(f, source, base)), (lambda base: self.write(f, target, base))
-            self.stage(f, radix, sizes, twiddles, reader, writer)
-            return
-        symbol = f"shlo_fft_{radix}_{self.lanes}x{self.part.text}"
-        f.common[symbol] = _text(symbol, self, radix, type(f.emit), f.emit.target)  # type: ignore[arg-type]
-        f.call(symbol, [source, target, twiddles, *(f.const(size) for size in sizes)], external=True)
+
+@dataclass(frozen=True)
+class Ends:
+    """What the last stage of a transform does to its results, which are numbers of a row: multiplies them by two
+    tables' entries (of a number in all lanes, of each lane) and by a factor, and exchanges their parts."""
+
+    scratch: Scratch
+    base: Value | None
+    within: Value | None
+    scale: Value | None
+    inverse: bool
+
+    def finished(self, f: Function, at: Index, value: Pair) -> Pair:
+        """Result number `at`."""
+        lanes, part = self.scratch.lanes, self.scratch.part
+        if self.within is not None:
+            place = f.imul(at, 2 * lanes)
+            imaginary = f.load(vector(lanes, part), self.within, f.iadd(place, lanes))
+            value = multiply(f, value, (f.load(vector(lanes, part), self.within, place), imaginary))
+        if self.base is not None:
+            value = multiply(f, value, self.scratch.scalar(f, self.base, at))
+        if self.scale is not None:
+            scale = f.splat(self.scale, lanes)
+            value = f.fmul(value[0], scale), f.fmul(value[1], scale)
+        return swapped(value, self.inverse)
 
 
-@lru_cache(maxsize=64)
-def _text(symbol: str, scratch: Scratch, radix: int, emitter: type[Emitter], target: TargetDescription | None) -> str:
-    pointers = ("source", "target", "twiddles")
-    parameters = [*((name, PTR) for name in pointers), ("m", I64), ("step", I64)]
-    f = Function(symbol, parameters, emitter(target), noalias=pointers)
-    scratch.stage(
-        f,
-        radix,
-        (f.parameters["m"], f.step),
-        f.twiddles,
-        lambda base: scratch.read(f, f.source, base),
-        lambda base: scratch.write(f, f.target, base),
-    )
-    f.ret()
-    return f.text()
+@dataclass(frozen=True)
+class Stage:
+    """A stage as a function: of numbers in scratch, or side by side in an array.
+
+    Attributes:
+        reads, writes: the complex type of the array that is read, by the first stage (step is 1), or written; None:
+            scratch.
+        inverse: parts are exchanged when an array is read, and of the results of the last stage.
+        last: m is 1; it has no twiddle factors, and may have those of `Ends`.
+        between, along, scaled: which of these: in all lanes, of each lane, a factor.
+    """
+
+    scratch: Scratch
+    radix: int
+    reads: Element | None = None
+    writes: Element | None = None
+    inverse: bool = False
+    last: bool = False
+    between: bool = False
+    along: bool = False
+    scaled: bool = False
+
+    @property
+    def symbol(self) -> str:
+        """What the function is called."""
+        flags = {
+            "r": self.reads, "w": self.writes, "i": self.inverse, "l": self.last,
+            "b": self.between, "a": self.along, "s": self.scaled,
+        }  # fmt: skip
+        kind = "".join(name for name, is_set in flags.items() if is_set)
+        name = f"shlo_fft_{self.radix}_{self.scratch.lanes}x{self.scratch.part.text}"
+        return f"{name}_{kind}" if kind else name
+
+    def emit(self, f: Function, *arguments: Value) -> None:
+        """From a source to a target, sizes m and step, then what of these is there: distances of numbers in the source
+        and in the target, twiddle factors or the tables and the factor of `Ends`."""
+        source, target, m, step, *others = arguments
+        scratch, given = self.scratch, iter(others)
+        source_step, target_step, twiddles, base, within, scale = (
+            next(given) if there else None
+            for there in (self.reads, self.writes, not self.last, self.between, self.along, self.scaled)
+        )
+        ends = Ends(scratch, base, within, scale, self.inverse)
+
+        def place(array: Value, number: Index, stride: Value) -> Value:
+            return f.gep(array, f.imul(f.imul(number, stride), 2), scratch.part)
+
+        def reader(first: Index) -> Read:
+            of = self.reads
+            if of is None or source_step is None:
+                return scratch.read(f, source, first)
+            at, stride = place(source, first, source_step), source_step
+            return lambda j: swapped(pair(types.load(f, of, at, f.imul(j, stride), scratch.lanes)), self.inverse)
+
+        def writer(first: Index) -> Write:
+            of, write = self.writes, scratch.write(f, target, first)
+            if of is not None and target_step is not None:
+                at, stride = place(target, first, target_step), target_step
+                write = lambda j, value: types.store(f, of, value, at, f.imul(j, stride))  # noqa: E731
+            if not self.last:
+                return write
+            return lambda j, value: write(j, ends.finished(f, f.iadd(first, j), value))
+
+        sizes = 1 if self.last else m, 1 if self.reads else step
+        scratch.stage(f, self.radix, sizes, twiddles, reader, writer)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-from stablehlo_py.codegen.builder import Function, Type, Value
+from stablehlo_py.codegen.builder import PTR, Function, Type, Value
 from stablehlo_py.codegen.emitter import Emitter
 
 
@@ -28,19 +28,25 @@ class Piece(Protocol):
         ...
 
 
-def call_piece(f: Function, piece: Piece, arguments: Sequence[Value], result: Type | None = None) -> Value | None:
-    """Do a piece's work: by a call where `f` shares functions, else in place."""
+def call_piece(
+    f: Function, piece: Piece, arguments: Sequence[Value], result: Type | None = None, *, apart: bool = False
+) -> Value | None:
+    """Do a piece's work: by a call where `f` shares functions, else in place. `apart`: what it writes through one
+    pointer it reads through no other."""
     if f.common is None:
         return piece.emit(f, *arguments)
     if piece.symbol not in f.common:
         types = tuple(argument.type for argument in arguments)
-        f.common[piece.symbol] = _text(piece, types, result, type(f.emit), f.emit.target)  # type: ignore[arg-type]
+        f.common[piece.symbol] = _text(piece, types, result, apart, type(f.emit), f.emit.target)  # type: ignore[arg-type]
     return f.call(piece.symbol, arguments, result, external=True)
 
 
 @lru_cache(maxsize=256)
-def _text(piece: Piece, types: Sequence[Type], result: Type | None, emitter: type[Emitter], target: Any) -> str:
+def _text(
+    piece: Piece, types: Sequence[Type], result: Type | None, apart: bool, emitter: type[Emitter], target: Any
+) -> str:
     parameters = [(f"a{number}", type_) for number, type_ in enumerate(types)]
-    f = Function(piece.symbol, parameters, emitter(target), result=result)
+    noalias = [name for name, type_ in parameters if apart and type_ == PTR]
+    f = Function(piece.symbol, parameters, emitter(target), noalias=noalias, result=result)
     f.ret(piece.emit(f, *f.parameters.values()))
     return f.text()

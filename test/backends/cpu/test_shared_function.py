@@ -1,0 +1,79 @@
+"""Pieces of kernels that are functions of a program: the bits of kernels that do them in place, one text a program."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from one_kernel import compile_kernel, here
+
+import stablehlo_py as shlo
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, CpuTarget
+
+RNG = np.random.default_rng(5)
+DTYPES = {"i32": np.int32, "f64": np.float64, "complex<f32>": np.complex64, "complex<f64>": np.complex128}
+
+
+def transform(type_: str, kind: str, length: str) -> str:
+    attributes = f'{{kind = "{kind}", length = array<i64: {length}>}}'
+    return f"""func.func @fusion(%x: {type_}) -> {type_} attributes {{hlo.fusion = "fft"}} {{
+      %0 = "hlo.fft"(%x) {attributes} : ({type_}) -> {type_}
+      return %0 : {type_}
+    }}"""
+
+
+def sort(type_: str, element: str, compare: str) -> str:
+    return f"""func.func @fusion(%x: {type_}) -> {type_} attributes {{hlo.fusion = "sort"}} {{
+      %0 = "stablehlo.sort"(%x) ({{
+      ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):
+        %1 = "hlo.compare"(%a, %b) {{{compare}}} : (tensor<{element}>, tensor<{element}>) -> tensor<i1>
+        stablehlo.return %1 : tensor<i1>
+      }}) {{dimension = 1 : i64, is_stable = true}} : ({type_}) -> {type_}
+      return %0 : {type_}
+    }}"""
+
+
+def same_bits(text: str, sizes: tuple[int, ...], element: str, target: CpuTarget) -> None:
+    array = (1000 * RNG.standard_normal(sizes)).astype(DTYPES[element])
+    own, calls = (
+        compile_kernel(text, replace(target, shares_functions=shares)).run([array], 1)[0].tobytes()
+        for shares in (False, True)
+    )
+    assert own == calls
+
+
+@pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
+@pytest.mark.parametrize("kind", ["FFT", "IFFT"])
+@pytest.mark.parametrize("element", ["complex<f32>", "complex<f64>"])
+@pytest.mark.parametrize("sizes", [(64, 64), (96, 70), (3, 16384), (2, 1009), (2, 10007)], ids=str)
+def test_transforms(sizes: tuple[int, ...], element: str, kind: str, target: CpuTarget) -> None:
+    length = sizes if sizes[0] > 3 else sizes[1:]
+    type_ = f"tensor<{'x'.join(map(str, sizes))}x{element}>"
+    same_bits(transform(type_, kind, ", ".join(map(str, length))), sizes, element, target)
+
+
+@pytest.mark.parametrize("target", here(AVX512, AVX2), ids=lambda target: target.name)
+@pytest.mark.parametrize("sizes", [(2, 20_000), (400, 100)], ids=str)
+@pytest.mark.parametrize(
+    ("element", "compare"), [("i32", 'direction = "LT"'), ("f64", 'compare_type = "TOTALORDER", direction = "LT"')]
+)
+def test_sorts(element: str, compare: str, sizes: tuple[int, ...], target: CpuTarget) -> None:
+    type_ = f"tensor<{'x'.join(map(str, sizes))}x{element}>"
+    same_bits(sort(type_, element, compare), sizes, element, target)
+
+
+def test_a_program_has_a_stage_once() -> None:
+    """For transforms of several lengths."""
+    kernels = shlo.compile("""
+      func.func @main(%x: tensor<32x512xcomplex<f32>>, %y: tensor<16x4096xcomplex<f32>>)
+          -> (tensor<32x512xcomplex<f32>>, tensor<16x4096xcomplex<f32>>) {
+        %0 = stablehlo.fft %x, type = FFT, length = [512] : (tensor<32x512xcomplex<f32>>) -> tensor<32x512xcomplex<f32>>
+        %1 = stablehlo.fft %y, type = FFT, length = [4096]
+          : (tensor<16x4096xcomplex<f32>>) -> tensor<16x4096xcomplex<f32>>
+        return %0, %1 : tensor<32x512xcomplex<f32>>, tensor<16x4096xcomplex<f32>>
+      }""").stages["kernels"]
+    stages = re.findall(r"^(?:llvm.func|define void) @(shlo_fft\w*).*\{$", kernels, re.MULTILINE)
+    assert stages and len(set(stages)) == len(stages)
+    assert any(kernels.count(f"call @{stage}(") > 1 for stage in stages)
