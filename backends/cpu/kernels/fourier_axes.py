@@ -165,7 +165,7 @@ class Transforms(Phases):
         chirps.enter(source, padded)
         self.along(padded, spectra, rows, m, 1, False)
         product(self, spectra, self.table("kernels", _parts(np.fft.fft(kernel) / m)), rows, m)
-        self.along(spectra, padded, rows, m, 1, True)
+        self.along(spectra, padded, rows, m, 1, False)  # the inverse one, with the same code
         chirps.leave(padded, target, scale)
 
 

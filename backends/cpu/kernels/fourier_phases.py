@@ -128,13 +128,13 @@ Table = Callable[[Function], Value]
 
 
 def product(plan: Phases, array: Array, table: Table, rows: IntLike, m: int) -> None:
-    """Every row times the table."""
+    """Every row times the table, with its parts exchanged: an inverse transform's numbers for a forward one."""
 
     def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
         at, base = f.iadd(f.imul(row, m), k), array.address(f, plan.of)
         value = pair(types.load(f, plan.of, base, at, lanes, mask))
         value = multiply(f, value, table_load(f, plan, table(f), m, k, lanes, mask))
-        types.store(f, plan.of, value, base, at, mask)
+        types.store(f, plan.of, swapped(value), base, at, mask)
 
     sweep(plan, "product", rows, 0, m, body)
 
@@ -170,12 +170,12 @@ class Chirp:
         sweep(plan, "zeros", self.outer * self.inner, n, m, rest)
 
     def leave(self, rows: Array, target: Array, scale: float) -> None:
-        """The first n numbers of every row, times the chirp and the scale, to their place."""
+        """The first n numbers of every row, with parts exchanged, times the chirp and the scale, to their place."""
         plan, n, m = self.plan, self.n, self.m
 
         def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
             value = pair(types.load(f, plan.of, rows.address(f, plan.of), f.iadd(f.imul(row, m), k), lanes, mask))
-            value = multiply(f, value, table_load(f, plan, self.table(f), n, k, lanes, mask))
+            value = multiply(f, swapped(value), table_load(f, plan, self.table(f), n, k, lanes, mask))
             value = swapped(_scaled(f, value, scale), self.inverse)
             types.store(f, plan.of, value, target.address(f, plan.of), self._place(f, row, k), mask)
 
