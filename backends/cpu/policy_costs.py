@@ -49,7 +49,7 @@ class CpuCosts(Costs):
             long and few, and often all the parallelism that there is.
         parallel_ns: what a phase must take in all before the pool is called for it.
         wake_ns: what the phases that ask for threads must take together, where none of them is in a loop: the first
-            may have to wake them.
+            may have to wake them. asleep_ns: the same where loops do not ask for them, so that they sleep.
         instruction_ns: an instruction of straight-line code.
         quick_ns: a light program that takes less is compiled without optimization. A call of it takes 30 times as long.
     """
@@ -67,6 +67,7 @@ class CpuCosts(Costs):
     op_grain_ns: float = 5_000.0
     parallel_ns: float = 12_000.0
     wake_ns: float = 20_000.0
+    asleep_ns: float = 100_000.0
     instruction_ns: float = 0.25
     quick_ns: float = 100.0
 

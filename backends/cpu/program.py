@@ -224,10 +224,12 @@ class CpuProgram(NativeProgram):
         """Whether a call pays for waking threads: its phases that ask for them take so long together, or are in a loop,
         where threads stay awake."""
 
-        total = 0.0
+        total, least = 0.0, COSTS.wake_ns
 
         def visit(op: ir.Operation) -> ir.WalkResult:
-            nonlocal total
+            nonlocal total, least
+            if op.name == "scf.while":
+                least = COSTS.asleep_ns
             for phase in self.kernels[step_name(op)].phases if op.name == "func.call" else ():
                 if self._chunk(phase) is not None:
                     known = isinstance(phase.iterations, int) and not _in_loop(op)
@@ -235,7 +237,7 @@ class CpuProgram(NativeProgram):
             return ir.WalkResult.ADVANCE
 
         self.main.operation.walk(visit)
-        return total >= COSTS.wake_ns
+        return total >= least
 
     def _fill_context(self, f: Function, values: Sequence[Value]) -> None:
         """Store the operands of a kernel where its task functions find them."""

@@ -411,3 +411,15 @@ def test_kernels_are_not_written_twice_once_one_is_not_light(monkeypatch: pytest
     monkeypatch.setattr(compile_, "emit_kernel", counted)
     compiled(lambda x: (jnp.sort(x, 0) @ x).sum(0), normal(60, 60))
     assert len(names) == len(set(names)) + 1 > 2
+
+
+@pytest.mark.parametrize(("trips", "calls"), [(0, 1), (10, 0)])
+def test_threads_that_a_loop_lets_sleep_are_not_woken_for_little(trips: int, calls: int) -> None:
+    """An outer product, which is worth threads that are awake, after a loop of one thread."""
+
+    def function(x: jax.Array) -> jax.Array:
+        y = lax.scan(lambda x, _: (jnp.sin(x), None), x, None, trips)[0] if trips else x
+        return jnp.exp(y[:, None] - y[None])
+
+    executable = compiled(function, normal(500))
+    assert executable.stages["kernels"].count("call @shlo_parallel") == calls
