@@ -177,7 +177,8 @@ class FusionPolicy:
             among them (0: none).
         general: flops up to which a reduction with a combiner of its own computes each element of an operand itself (0:
             none).
-        concatenated: operands up to which producers are fused into a concatenate.
+        concatenated, alternating: operands up to which producers are fused into a concatenate, and into one whose
+            operands are one element wide, so that their elements alternate.
         small_siblings: elements of a reduction's operand up to which it is fused with others over that shape that have
             any input in common.
         operand_views: ops on operands of a dot that are part of how it reads them.
@@ -204,6 +205,7 @@ class FusionPolicy:
     scattered: int = 0
     general: int = 0
     concatenated: int = 4
+    alternating: int = 4
     small_siblings: int = 0
     operand_views: frozenset[str] = frozenset()
     rounded_operands: frozenset[str] = frozenset()

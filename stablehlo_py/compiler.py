@@ -20,7 +20,7 @@ from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.grid import declare_grid
 from stablehlo_py.dialect.scatter_windows import declare_windows
-from stablehlo_py.dialect.types import is_tensor, tensor_bytes
+from stablehlo_py.dialect.types import is_tensor, num_elements, tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.jax_export import leaves_of
@@ -263,13 +263,14 @@ class Snapshots:
         if self._heavy is None:
             self._heavy = _constant_bytes(module) > HEAVY_CONSTANTS
         if self._heavy:
-            text = module.operation.get_asm(binary=True, large_elements_limit=64, enable_debug_info=True)
+            text = module.operation.get_asm(binary=True, large_elements_limit=SHORT_CONSTANT, enable_debug_info=True)
             self.contents[stage] = bytes(text)
         else:
             self.contents[stage] = bytecode(module)
 
 
-HEAVY_CONSTANTS = 1 << 20
+HEAVY_CONSTANTS = 1 << 20  # bytes of those that texts leave out
+SHORT_CONSTANT = 64  # elements of those that they do not
 
 
 def _stages_again(again: ReadAgain, backend: Backend, options: Options) -> StageContents:
@@ -301,8 +302,9 @@ def _constant_bytes(module: ir.Module) -> int:
                 for op in block.operations:
                     if op.operation.name.endswith(".constant") and is_tensor(op.operation.result):
                         size = int(tensor_bytes(op.operation.result))
+                        short = num_elements(op.operation.result) <= SHORT_CONSTANT
                         splat = size > 1024 and 0 in constant_value(op).strides  # of which one element is stored
-                        total += 0 if splat else size
+                        total += 0 if short or splat else size
     return total
 
 

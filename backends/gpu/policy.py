@@ -28,6 +28,7 @@ FUSION = FusionPolicy(
     body_ops=128,
     outputs=8,
     concatenated=8,
+    alternating=8,
     small_siblings=1 << 18,
     operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
     # Arithmetic hides what an epilogue reads: it is read once, where the products are read many times.

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.plan import Copy
+from stablehlo_py.passmanager.rewrite import key_of
 
 
 def insert_copies(copies: Sequence[Copy]) -> None:
     """`hlo.copy` before the op of each copy. Those of one loop's yield are ordered: a slice is read before it is
     written."""
-    by_op: dict[ir.Operation, list[Copy]] = {}
-    groups: list[list[Copy]] = []
+    groups: dict[Hashable, list[Copy]] = {}
     for copy in copies:
-        group = by_op.get(copy.op)
-        if group is None:
-            group = by_op[copy.op] = []
-            groups.append(group)
-        group.append(copy)
-    for group in groups:
+        groups.setdefault(key_of(copy.op), []).append(copy)
+    for group in groups.values():
         _insert(group)
 
 

@@ -8,12 +8,13 @@ column fusion.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.symint import IntLike, always_at_most, maximum, size_hint
-from stablehlo_py.dialect.types import i64s, symints
+from stablehlo_py.dialect.types import i64, i64s, symints
 from stablehlo_py.mlir import stablehlo
 from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.fusing.clusters import (
@@ -293,7 +294,7 @@ class ProducerFusion:
             )
             return repeated, Identity(node.elements) if prefix else elsewhere
         if user.name in ("concatenate", "pad"):
-            if len(user.operands) > self.policy.concatenated or (user.name == "concatenate" and node.expensive):
+            if user.name == "concatenate" and (node.expensive or not self._takes_pieces(user)):
                 return None
             each = node.elements * -(-trip_count // maximum(1, user.elements))
             return min(trip_count, each, key=size_hint), elsewhere
@@ -305,10 +306,18 @@ class ProducerFusion:
             return (trip_count, elsewhere) if read <= size_hint(node.elements) else None
         return trip_count, elsewhere
 
+    def _takes_pieces(self, concatenate: Node) -> bool:
+        """Has it so few operands that each of its elements may ask which one it comes from?"""
+        count, dimension = len(concatenate.operands), i64(concatenate.op, "dimension")
+        alternates = math.prod(concatenate.shape[dimension:]) == count
+        return count <= (self.policy.alternating if alternates else self.policy.concatenated)
+
     def _admit_loop(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> ProducerPlan | None:
         if not self.policy.holds(cluster.kind, node.name):
             return None
         if cluster.kind not in self.policy.transposing and node.name == "transpose" and moves_minor_dimension(node):
+            return None
+        if node.name == "concatenate" and not self._takes_pieces(node):
             return None
         if cluster.kind == "in_place_update" and self._reads(cluster.hero, node) == inplace.ELSEWHERE:
             return None  # the operand is overwritten while it would be read

@@ -230,8 +230,9 @@ class _Resultless:
         return isinstance(other, _Resultless) and self.op == other.op
 
 
-def _key(op: ir.Operation) -> ir.Value | _Resultless:
-    # hash(op) is computed from operands and attributes and changes with them; a value's hash is its address.
+def key_of(op: ir.Operation) -> ir.Value | _Resultless:
+    """A key that is equal for one op only, as long as that exists. `hash(op)` is computed from operands and attributes:
+    it changes with them, and takes as long as they are many; a value's hash is its address."""
     results = op.results
     return results[0] if len(results) else _Resultless(op)
 
@@ -290,14 +291,14 @@ class Rewriter(Builder):
             loc=self.location,
             ip=ip or self.insertion_point,
         )
-        self._pending[_key(op)] = op
+        self._pending[key_of(op)] = op
         return op
 
     # --- editing -----------------------------------------------------------------------------------------------------
 
     def requeue(self, op: ir.Operation) -> None:
         """Visit an op (again): for ops that a rule made without the rewriter."""
-        key = _key(op)
+        key = key_of(op)
         self._pending.pop(key, None)
         self._pending[key] = op
 
@@ -306,14 +307,14 @@ class Rewriter(Builder):
         pending = self._pending
         for use in value.uses:
             user = use.owner.operation
-            pending[_key(user)] = user
+            pending[key_of(user)] = user
 
     def set_operand(self, op: ir.Operation, index: int, value: ir.Value) -> None:
         """Change one operand in place; the op, and the op that made the old operand, are visited again."""
         old = op.operands[index]
         op.operands[index] = value
         self._requeue_definition(old)
-        self._pending[_key(op)] = op
+        self._pending[key_of(op)] = op
 
     def replace(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
         """Replace every result of any op by the value at its position, and erase the op."""
@@ -332,25 +333,25 @@ class Rewriter(Builder):
     def erase(self, op: ir.Operation) -> None:
         """Erase any op without uses, with all it holds; the ops that made its operands are visited again."""
         definitions = [operand for operand in op.operands if isinstance(operand, ir.OpResult)]
-        self._pending.pop(_key(op), None)
+        self._pending.pop(key_of(op), None)
         inside: set[ir.Value | _Resultless] = set()
         if len(op.regions):
             for inner in operations(op):
-                inside.add(_key(inner))
+                inside.add(key_of(inner))
                 definitions += [operand for operand in inner.operands if isinstance(operand, ir.OpResult)]
             for key in inside:
                 self._pending.pop(key, None)
-        if self._op is not None and (op == self._op or _key(self._op) in inside):
+        if self._op is not None and (op == self._op or key_of(self._op) in inside):
             self._op = None
         owners = [operand.owner.operation for operand in definitions]
-        owners = [(key, owner) for owner in owners if (key := _key(owner)) not in inside]
+        owners = [(key, owner) for owner in owners if (key := key_of(owner)) not in inside]
         op.erase()
         self._pending.update(owners)
 
     def _requeue_definition(self, value: ir.Value) -> None:
         if isinstance(value, ir.OpResult):
             owner = value.owner.operation
-            self._pending[_key(owner)] = owner
+            self._pending[key_of(owner)] = owner
 
     def inline_region(self, region: ir.Region, arguments: Sequence[ir.Value]) -> list[ir.Value]:
         """Move the ops of a one-block region before the matched op, its arguments replaced by `arguments`; the
@@ -364,9 +365,9 @@ class Rewriter(Builder):
         ops = [op.operation for op in block]
         for op in ops[:-1]:
             op.move_before(self._op)
-            self._pending[_key(op)] = op
+            self._pending[key_of(op)] = op
         yielded = list(ops[-1].operands)
-        self._pending.pop(_key(ops[-1]), None)
+        self._pending.pop(key_of(ops[-1]), None)
         ops[-1].erase()
         return yielded
 
@@ -401,7 +402,7 @@ def apply_rules(
 
     anchor.walk(visit, ir.WalkOrder.PRE_ORDER)
     seeds = [op for op in seeds if op != anchor]
-    driver._pending = {_key(op): op for op in reversed(seeds)}
+    driver._pending = {key_of(op): op for op in reversed(seeds)}
     limit = max_rewrites if max_rewrites is not None else 1000 + 64 * len(seeds)
     with ir.Location.unknown(anchor.context):  # rules make types, whose verifiers need a place to report to
         _drain(driver, table, statistics, limit, stop_after, rules.name)

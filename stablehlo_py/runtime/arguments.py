@@ -168,6 +168,9 @@ def convert(values: Sequence[object], specs: Sequence[Spec], leaves: Leaves | No
             problems += error.problems
             cause = cause or error.__cause__
             continue
+        if _is_ready(array, spec):
+            arrays.append(array)
+            continue
         problem = problem_with(array, spec)
         if problem:
             problems.append(problem)

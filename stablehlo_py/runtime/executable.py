@@ -27,7 +27,7 @@ class Executable(CompiledModel):
     Attributes:
         num_replicas, num_partitions: size of the grid that it runs as; a larger one than 1 x 1 is a GridExecutable.
         fast_call: makes a call in native code, or returns None where `__call__` has to make it. None: there is no such
-            function, or no call was made yet with arrays as the program wants them.
+            function, or no call was made yet.
     """
 
     num_replicas = num_partitions = 1
@@ -39,7 +39,6 @@ class Executable(CompiledModel):
         self._stages = stage_texts(program)
         self._leaves = program.leaves
         self._layouts = [_layout_of(spec) for spec in program.outputs]
-        self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
         self.fast_call: Callable[..., tuple[np.ndarray, ...] | None] | None = None
         self._is_first = True
         self.random_keys = RandomKeys()
@@ -66,23 +65,17 @@ class Executable(CompiledModel):
             if results is not None:
                 return results
         try:
-            checks = self._checks
-            ready = len(arrays) == len(checks)
-            if ready:
-                for array, (dtype, shape) in zip(arrays, checks, strict=True):
-                    if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
-                        ready = False
-                        break
-                    flags = array.flags
-                    if not (flags.c_contiguous and flags.aligned):
-                        ready = False
-                        break
-            prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs, self._leaves)  # type: ignore[assignment]
-            results = tuple(self._loaded.run(prepared, self._layouts))
-            if ready and self._is_first:
+            prepared = convert(arrays, self.inputs, self._leaves)
+            if self._is_first:
+                results = tuple(self._loaded.run(prepared, self._layouts))
                 self._is_first = False
                 self.fast_call = self._loaded.fast_call([_layout_of(spec) for spec in self.inputs], self._layouts)
-            return results
+                return results
+            if self.fast_call is not None:
+                results = self.fast_call(*prepared)
+                if results is not None:
+                    return results
+            return tuple(self._loaded.run(prepared, self._layouts))
         except Exception as error:
             if is_expected(error):
                 raise

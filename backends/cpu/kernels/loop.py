@@ -43,7 +43,7 @@ from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, tensor_by
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
-ALTERNATING = 8  # values whose elements alternate
+ALTERNATING = 15  # values whose elements alternate; 16 are the lanes of a vector, each with its own
 COLUMNS = 4  # of a result, computed one after the other
 PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
 PAIRED_NS = 6.0  # of arithmetic on a vector, from which on two are computed at once

@@ -98,6 +98,11 @@ PIECES = {
     "concatenate-rows": alike(lambda m, x, y: m.concatenate([x, y], 0), f32(500, 1000), f32(500, 1000)),
     "concatenate-64-narrow": alike(lambda m, *x: m.concatenate(x, 1), *[f32(1000, 3)] * 64),
     "concatenate-100-columns": alike(lambda m, *x: m.concatenate(x, 1), *[f32(10_000, 1)] * 100),
+    "stack-128": alike(lambda m, *x: m.stack(x), *[f32(64, 64)] * 128),
+    "sum-of-stack-128": alike(lambda m, *x: m.stack(x).sum(0), *[f32(32, 32)] * 128),
+    "stack-12-computed": alike(
+        lambda m, x: m.stack([m.sqrt(x * x + float(number)) for number in range(12)], -1), f32(10_000)
+    ),
     "stack-last": alike(lambda m, *x: m.stack(x, -1), *[f32(100_000)] * 4),
     "tile": alike(lambda m, x: m.tile(x, (3, 3)), f32(400, 400)),
     "repeat": case(

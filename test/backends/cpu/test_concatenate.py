@@ -18,6 +18,8 @@ FORMS = {
     "inner dimensions": (1, [(5, 2, 3)] * 12),
     "the last of three dimensions": (2, [(5, 2, k % 3 + 1) for k in range(11)]),
     "one row": (0, [(3, 2)] * 20),
+    "one row of all sizes, and without elements": (0, [(k % 5, 3) for k in range(40)]),
+    "one row of many blocks": (0, [(110, 100), (1, 100), (300, 100), (50, 100)]),
     "more than a vector": (1, [(33, 17)] * 9),
     "many vectors": (1, [(33, 300)] * 9),
     "a few that alternate": (1, [(70, 1)] * 3),
@@ -63,6 +65,32 @@ def test_values_that_are_computed_alternate(cpu: str) -> None:
     expected = np.stack([x + y[:, None], x.T, x * 2], -1), np.repeat(-x, 5, 1), np.pad(x, ((0, 0), (6, 5)), "reflect")
     for result, right in zip(shlo.compile(exported, options=options)(x, y), expected, strict=True):
         np.testing.assert_array_equal(result, right)
+
+
+@pytest.mark.parametrize("cpu", ["", "avx2", "x86-64"])
+@pytest.mark.parametrize("many", [8, 9, 15, 16, 17])
+def test_many_values_that_are_computed(many: int, cpu: str) -> None:
+    """As columns, rows, and pieces of rows; fused, or each by itself."""
+
+    def function(numpy, x):
+        pieces = [x * (number + 1) + number for number in range(many)]
+        return [numpy.stack(pieces, -1), numpy.stack(pieces), numpy.concatenate(pieces, 1)]
+
+    x = RNG.standard_normal((35, 5)).astype(np.float32)
+    exported = jax.export.export(jax.jit(lambda x: function(jnp, x)), platforms=["cpu"])(x)
+    results = shlo.compile(exported, options=shlo.Options(cache_dir=None, cpu=cpu or None))(x)
+    for result, right in zip(results, function(np, x), strict=True):
+        np.testing.assert_allclose(result, right, rtol=1e-6)
+
+
+@pytest.mark.parametrize("many", [3, 40])
+def test_what_reads_a_concatenation_of_many_finds_it_in_memory(many: int) -> None:
+    """A reader that is fused with it asks for each element which operand it comes from."""
+    arrays = [RNG.standard_normal((4, 40)).astype(np.float32) for _ in range(many)]
+    exported = jax.export.export(jax.jit(lambda *x: jnp.concatenate(x, 1).sum(0)), platforms=["cpu"])(*arrays)
+    executable = shlo.compile(exported, options=shlo.Options(cache_dir=None, isolate=False))
+    np.testing.assert_allclose(executable(*arrays)[0], np.concatenate(arrays, 1).sum(0), rtol=1e-5, atol=1e-5)
+    assert str(executable.stages["scheduled"]).count(" call @fusion") == (1 if many == 3 else 2)
 
 
 def test_values_alternate_by_shuffles() -> None:

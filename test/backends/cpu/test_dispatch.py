@@ -189,3 +189,16 @@ def test_unknown_objects_go_the_long_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_objects_of_this_python_are_known() -> None:
     assert dispatch.is_known()
+
+
+def test_what_has_to_be_converted_is_called_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is converted: numbers, strided arrays, arrays of JAX."""
+    x = np.arange(6, dtype=np.float32)
+    executable = compiled(lambda x, k: x * k, x, np.float32(2))
+    monkeypatch.delattr(executable._loaded.__class__, "run")
+    strided = np.stack([x, x], 1)[:, 0]
+    for array in (x, strided, jax.numpy.asarray(x)):
+        for factor in (3.0, np.float32(3), np.asarray(3, np.float32)):
+            np.testing.assert_array_equal(executable(array, factor)[0], x * 3)
+    with pytest.raises(shlo.ArgumentError):
+        executable(x, 2.5j)
