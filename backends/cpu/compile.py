@@ -223,7 +223,7 @@ def _kernels(
         if not kernel.functions or owner != name:  # nothing to do, as in a scatter of nothing, or nothing new
             continue
         add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items())))
-        add(*(Unit((symbol,), text) for symbol, text in kernel.common.items() if symbol not in common))
+        add(*(Unit((symbol,), text, is_common=True) for symbol, text in kernel.common.items() if symbol not in common))
         common.update(kernel.common)
     return units, kernels
 

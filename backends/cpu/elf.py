@@ -1,8 +1,8 @@
-"""Object files as LLVM writes them for programs (ELF, relocatable, 64 bits, little-endian)."""
+"""Object files as LLVM writes them for programs (ELF, relocatable, 64 bits, little-endian), read and written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from struct import Struct
@@ -63,6 +63,11 @@ class Symbol(NamedTuple):
     size: int
 
     @property
+    def packed(self) -> bytes:
+        """As it lies in files."""
+        return _SYMBOL.pack(*self)
+
+    @property
     def is_exchanged(self) -> bool:
         """Whether its file defines it for others, or others for it."""
         return self.info >> 4 != LOCAL
@@ -96,7 +101,7 @@ class ObjectFile:
     def __init__(self, content: bytes) -> None:
         self._content = content
         (header,) = self._rows(_HEADER, 0, 1)
-        _, type_, self.machine, _, _, _, self._sections, _, _, _, _, _, self._count, self._names = header
+        _, type_, self.machine, _, _, _, self._sections, self.flags, _, _, _, _, self._count, self._names = header
         if not content.startswith(_MAGIC) or type_ != _RELOCATABLE:
             raise damaged("is damaged: it is no object file")
         self.rows = [Section(*row) for row in self._rows(_SECTION, self._sections, self._count)]
@@ -180,3 +185,20 @@ class ObjectFile:
             if row.type != CONTENT or row.flags & WRITE:
                 raise damaged(f"has a section {name}, which is not only read")
             yield number, bool(row.flags & EXECUTE)
+
+
+def pack_file(machine: int, flags: int, sections: Sequence[tuple[Section, bytes]], names: int) -> bytes:
+    """A relocatable file of some sections with their contents, which are numbered from 1; the section `names` has their
+    names."""
+    parts, place, rows = [b""], _HEADER.size, [Section(*[0] * 10)]
+    for section, content in sections:
+        gap = -place % max(1, section.alignment)
+        rows.append(section._replace(offset=place + gap, size=len(content)))
+        parts += [bytes(gap), content]
+        place += gap + len(content)
+    gap = -place % 8
+    table = b"".join(_SECTION.pack(*row) for row in rows)
+    magic = _MAGIC + bytes([1])  # the version of ELF
+    widths = _HEADER.size, 0, 0, _SECTION.size
+    header = _HEADER.pack(magic, _RELOCATABLE, machine, 1, 0, 0, place + gap, flags, *widths, len(rows), names)
+    return b"".join([header, *parts, bytes(gap), table])

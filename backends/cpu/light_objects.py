@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from stablehlo_py import forks
+from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.codegen.target import host_architecture
 from stablehlo_py.dialect.context import ContextPool
 from stablehlo_py.errors import InternalError
@@ -53,34 +53,16 @@ def object_of(text: str, level: int = BEST) -> bytes:
 
 def known_object_of(text: str, level: int = BEST) -> bytes:
     """The same, made once for equal texts, as long as they are known. Thread-safe."""
-    global _known_size
-    key = text, level
-    with _lock:
-        made = _known.get(key)
-    if made is None:
-        made = object_of(text, level)
-    with _lock:
-        if _known.pop(key, None) is None:
-            _known_size += len(text) + len(made)
-        _known[key] = made  # the one used last is the last
-        while _known_size > _MOST_KNOWN:
-            oldest = next(iter(_known))
-            _known_size -= len(oldest[0]) + len(_known.pop(oldest))
-    return made
+    return _known.all_of([(text, level)], lambda keys: [object_of(*key) for key in keys])[0]
+
+
+# Bytes; a program of one operation takes 5 KB, with its text.
+_known: KnownObjects[tuple[str, int]] = KnownObjects(4 << 20, lambda key: len(key[0]))
 
 
 def forget_objects() -> None:
     """Know none: what is compiled next is compiled, for those who measure that. Thread-safe."""
-    global _known_size
-    with _lock:
-        _known.clear()
-        _known_size = 0
-
-
-_lock = forks.Lock()
-_known: dict[tuple[str, int], bytes] = {}  # by text and level
-_known_size = 0
-_MOST_KNOWN = 4 << 20  # bytes; a program of one operation takes 5 KB, with its text
+    _known.forget()
 
 
 def _new_context() -> llvmlite.binding.ContextRef:

@@ -14,8 +14,11 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from stablehlo_py.backends.cpu.elf import ObjectFile
+from stablehlo_py.backends.cpu.known_objects import KnownObjects
+from stablehlo_py.backends.cpu.split import function_object, section_of
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
@@ -31,11 +34,13 @@ ALONE_CHARACTERS = 600_000
 
 @dataclass(frozen=True)
 class Unit:
-    """Some functions in llvm-dialect text, and declarations of what they call elsewhere (name -> text)."""
+    """Some functions in llvm-dialect text, and declarations of what they call elsewhere (name -> text). One that
+    `is_common` is a function by itself that other programs have, too: it gets an object file of its own."""
 
     symbols: tuple[str, ...]
     text: str
     externals: tuple[tuple[str, str], ...] = ()
+    is_common: bool = False
 
     @classmethod
     def of(cls, *functions: Function) -> Unit:
@@ -68,6 +73,7 @@ class ObjectCompiler:
         self._failures: list[BaseException] = []
         self._pending: list[Unit] = []
         self._pending_size = 0
+        self._common: list[Unit] = []
         self._shards = 0
         self._least = SHARD_CHARACTERS if available_threads() > 1 else ALONE_CHARACTERS
         self._stop = False
@@ -77,7 +83,10 @@ class ObjectCompiler:
         self._threads: list[threading.Thread] = []
 
     def add(self, unit: Unit) -> None:
-        """Hand over a unit; it is compiled with others in one shard."""
+        """Hand over a unit; it is compiled with others in one shard, if it is not common."""
+        if unit.is_common:
+            self._common.append(unit)
+            return
         self._pending.append(unit)
         self._pending_size += len(unit.text)
         if self._pending_size >= self._least * (2 if self._shards else 1):
@@ -104,12 +113,14 @@ class ObjectCompiler:
         return not self._shards
 
     def finish(self) -> list[bytes]:
-        """Object files of everything added, in order. Interrupted by Ctrl-C, it ends when the shards at work are
-        done."""
+        """Object files of everything added, in order, those of common units first. Interrupted by Ctrl-C, it ends when
+        the shards at work are done."""
         if self.is_small:
-            return [_compiled(capi(), capi().handle(self._context), self._pending)] if self._pending else []
+            common = self._common_objects()
+            return [*common, *([self._compiled(self._pending)] if self._pending else [])]
         try:
             self._flush()
+            common = self._common_objects()  # while threads are at shards
             self._wait(checkpoint)
         except BaseException:
             self.abandon()
@@ -117,7 +128,19 @@ class ObjectCompiler:
         if self._failures:
             del self._failures[1:]
             raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
-        return [self._objects[number] for number in range(self._shards)]
+        return [*common, *(self._objects[number] for number in range(self._shards))]
+
+    def _compiled(self, units: list[Unit]) -> bytes:
+        return _compiled(capi(), capi().handle(self._context), units)
+
+    def _common_objects(self) -> list[bytes]:
+        """Of common units: those that the process does not know are compiled together, and taken apart."""
+
+        def make(units: list[Unit]) -> list[bytes]:
+            made = ObjectFile(self._compiled([_in_own_section(unit) for unit in units]))
+            return [function_object(made, unit.symbols[0]) for unit in units]
+
+        return _common.all_of(self._common, make)
 
     def abandon(self) -> None:
         """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""
@@ -152,6 +175,23 @@ class ObjectCompiler:
             except BaseException as error:  # raised by `finish` in the caller's thread
                 self._failures.append(error)
                 self._stop = True
+
+
+# Bytes; a tile of a product takes 15 KB, nearly all of it text.
+_common: KnownObjects[Unit] = KnownObjects(4 << 20, lambda unit: len(unit.text))
+
+
+def forget_functions() -> None:
+    """Know no common ones: what is compiled next is compiled, for those who measure that. Thread-safe."""
+    _common.forget()
+
+
+def _in_own_section(unit: Unit) -> Unit:
+    (symbol,) = unit.symbols
+    return replace(unit, text=unit.text.replace(_ATTRIBUTES, f'{_ATTRIBUTES}section = "{section_of(symbol)}", ', 1))
+
+
+_ATTRIBUTES = "attributes {"  # of a function
 
 
 @deferred()

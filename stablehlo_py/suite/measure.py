@@ -192,6 +192,7 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
     from stablehlo_py.api import compile_program
     from stablehlo_py.backends.common.roofline import program_work
     from stablehlo_py.backends.cpu.light_objects import forget_objects
+    from stablehlo_py.backends.cpu.objects import forget_functions
     from stablehlo_py.runtime.buffer import HOST, wait_for
     from stablehlo_py.runtime.loading import executable as executable_of
 
@@ -222,6 +223,7 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
 
     def forgotten() -> Callable[[], Any]:
         forget_objects()
+        forget_functions()
         return lambda: ours(None)
 
     result.compile_warm = compiled_again(result.compile_cold, forgotten)

@@ -20,6 +20,7 @@ from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import compile, features, light_objects, objects, program
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
+from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
@@ -87,9 +88,8 @@ def test_code_that_runs_for_nanoseconds_is_not_optimized(monkeypatch: pytest.Mon
 
     object_of = light_objects.object_of
     monkeypatch.setattr(light_objects, "object_of", noted)
-    monkeypatch.setattr(light_objects, "_known_size", 0)
     for text in ("%0 = stablehlo.sine %x : tensor<8xf32>", sorted_ascending(8), sorted_ascending(200)):
-        monkeypatch.setattr(light_objects, "_known", {})
+        monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, len))
         compile_program(program_of(text), options=shlo.Options(isolate=False, cache_dir=None))
     quick, best = light_objects.QUICK, light_objects.BEST
     assert levels == [quick, best, quick, best, best, best]  # kernels and entry of each
@@ -184,22 +184,16 @@ def test_the_first_shard_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(light_objects, "_known", {})
-    monkeypatch.setattr(light_objects, "_known_size", 0)
+    monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, lambda key: len(key[0])))
 
     def made(number: int) -> bytes:
         return light_objects.known_object_of(f"define i64 @f() {{\nret i64 {number}\n}}")
 
     first = made(1)
-    monkeypatch.setattr(light_objects, "_MOST_KNOWN", int(2.5 * light_objects._known_size))
     assert made(2) is not first
     assert made(1) is first
-    made(3)
-    assert len(light_objects._known) == 2
-    assert light_objects._known_size == sum(len(text) + len(code) for (text, _), code in light_objects._known.items())
-    assert made(1) is first, "the one used longest ago goes first"
     light_objects.forget_objects()
-    assert light_objects._known == {} and light_objects._known_size == 0
+    assert made(1) is not first
 
 
 def test_equal_kernels_of_different_programs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,143 @@
+"""Object files of single functions, out of one that LLVM made of several: each with the constants that it reads.
+
+What is written depends on the function alone, not on those that were compiled with it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from struct import Struct
+
+from stablehlo_py.backends.cpu.elf import (
+    ALLOCATE,
+    CONTENT,
+    EXECUTE,
+    RELOCATIONS,
+    SYMBOL,
+    SYMBOLS,
+    UNDEFINED,
+    ObjectFile,
+    Section,
+    Symbol,
+    damaged,
+    pack_file,
+)
+
+_RELOCATION = Struct("<QIIq")
+_LINK_INFO, _TEXTS = 0x40, 3  # SHF_INFO_LINK, SHT_STRTAB
+_GLOBAL, _FUNCTION, _SECTION = 1 << 4, 2, 3  # STB_GLOBAL, STT_FUNC, STT_SECTION
+_VECTOR = 64  # bytes of the largest one
+_CODE, _CODE_RELOCATIONS, _CONSTANTS, _SYMBOLS, _NAMES = range(1, 6)  # sections
+_OF_CONSTANTS, _OF_CODE = 1, 2  # symbols
+
+
+def section_of(symbol: str) -> str:
+    """The section in which a function is to lie, so that it can be taken out."""
+    return f".text.{symbol}"
+
+
+def function_object(file: ObjectFile, symbol: str) -> bytes:
+    """An object file with that function alone.
+
+    Raises:
+        LoadError: it needs more than constants and functions of other files.
+    """
+    number = file.names.index(section_of(symbol))
+    constants, outside, relocations = _Constants(file), [""], []
+    for table in file.numbers(RELOCATIONS):
+        if file.rows[table].info != number:
+            continue
+        for place, type_, symbol_number, addend in sorted(_RELOCATION.iter_unpack(file.data(table))):
+            named = file.symbol_rows[symbol_number]
+            if named.section == number:
+                target, addend = _OF_CODE, named.value + addend
+            elif named.section == UNDEFINED or file.rows[named.section].flags & EXECUTE:
+                if named.section == UNDEFINED:
+                    name = file.symbol_names[symbol_number]
+                else:  # a function that was compiled with it
+                    name, addend = file.names[named.section].removeprefix(section_of("")), named.value + addend
+                if name not in outside:
+                    outside.append(name)
+                target = _OF_CODE + outside.index(name)
+            else:
+                target, addend = _OF_CONSTANTS, constants.place(named.section, named.value + addend)
+            relocations.append(_RELOCATION.pack(place, type_, target, addend))
+    code = bytes(file.data(number))
+    names = _Names()
+    symbols = [
+        Symbol(0, 0, 0, UNDEFINED, 0, 0),
+        Symbol(0, _SECTION, 0, _CONSTANTS, 0, 0),
+        Symbol(names.add(symbol), _GLOBAL | _FUNCTION, 0, _CODE, 0, len(code)),
+        *(Symbol(names.add(name), _GLOBAL, 0, UNDEFINED, 0, 0) for name in outside[1:]),
+    ]
+    alignment = file.rows[number].alignment
+    texts = [names.add(name) for name in (".text", ".rela.text", ".rodata", ".symtab", ".strtab")]
+    in_file = 0, 0, 0  # address, offset and size, which are filled in
+    sections = [
+        Section(texts[0], CONTENT, ALLOCATE | EXECUTE, *in_file, 0, 0, alignment, 0),
+        Section(texts[1], RELOCATIONS, _LINK_INFO, *in_file, _SYMBOLS, _CODE, 8, _RELOCATION.size),
+        Section(texts[2], CONTENT, ALLOCATE, *in_file, 0, 0, constants.alignment, 0),
+        Section(texts[3], SYMBOLS, 0, *in_file, _NAMES, _OF_CODE, 8, SYMBOL.itemsize),
+        Section(texts[4], _TEXTS, 0, *in_file, 0, 0, 1, 0),
+    ]
+    packed = b"".join(each.packed for each in symbols)
+    contents = [code, b"".join(relocations), bytes(constants.content), packed, bytes(names.content)]
+    return pack_file(file.machine, file.flags, list(zip(sections, contents, strict=True)), _NAMES)
+
+
+class _Names:
+    """A table of names."""
+
+    def __init__(self) -> None:
+        self.content = bytearray(1)
+
+    def add(self, name: str) -> int:
+        place = len(self.content)
+        self.content += name.encode() + b"\0"
+        return place
+
+
+class _Constants:
+    """What a function reads, each once."""
+
+    def __init__(self, file: ObjectFile) -> None:
+        self._file = file
+        self._places: dict[bytes, int] = {}
+        self.content = bytearray()
+        self.alignment = 1
+
+    def place(self, section: int, offset: int) -> int:
+        """Where the constant of that place lies."""
+        constant = self._constant(section, offset)
+        if constant not in self._places:
+            self.content += bytes(-len(self.content) % len(constant))
+            self._places[constant] = len(self.content)
+            self.content += constant
+            self.alignment = max(self.alignment, len(constant))
+        return self._places[constant]
+
+    def _constant(self, section: int, offset: int) -> bytes:
+        row, data = self._file.rows[section], self._file.data(section)
+        if row.flags & EXECUTE or not 0 <= offset < row.size:
+            raise damaged(f"refers to {self._file.names[section]}, which does not hold constants")
+        if row.width:  # all of one size
+            if offset % row.width:
+                raise damaged("refers to a part of a constant")
+            return bytes(data[offset : offset + row.width])
+        # Of a vector's size at most, up to the next one; in between is padding. Code of the large model refers to
+        # constants by where they begin.
+        ends = {end for end in self._begins.get(section, ()) if end > offset}
+        found = bytes(data[offset : min(ends, default=row.size)])
+        if any(found[_VECTOR:]):
+            raise damaged("refers to a table")
+        return found[:_VECTOR].ljust(_VECTOR, b"\0")
+
+    @cached_property
+    def _begins(self) -> dict[int, set[int]]:
+        """Where constants begin, by sections."""
+        begins: dict[int, set[int]] = {}
+        for table in self._file.numbers(RELOCATIONS):
+            for _, _, number, addend in _RELOCATION.iter_unpack(self._file.data(table)):
+                named = self._file.symbol_rows[number]
+                begins.setdefault(named.section, set()).add(named.value + addend)
+        return begins
