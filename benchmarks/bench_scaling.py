@@ -3,6 +3,7 @@ part of the compiler is superlinear.
 
     python benchmarks/bench_scaling.py                       # all families
     python benchmarks/bench_scaling.py 'chain*' --sizes 500 1000 2000
+    python benchmarks/bench_scaling.py --sizes 1000 10000 100000 --plot docs/compile-time.svg
 
 Prints, for each family and size, the CPU time of all threads in seconds, which the load of the machine
 hardly moves, and the exponent between the last two sizes (1: linear).
@@ -14,7 +15,11 @@ import argparse
 import fnmatch
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
 
 import stablehlo_py as shlo
 
@@ -79,8 +84,8 @@ def loops(n: int) -> str:
 
 
 def nested(n: int) -> str:
-    """Branches inside branches; as many as a fiftieth of the size, since deep ones are refused."""
-    depth, body = max(n // 50, 1), "%last = stablehlo.sine %0 : " + T + f"\nstablehlo.return %last : {T}"
+    """Branches inside branches; as many as a fiftieth of the size, and no more than are not refused."""
+    depth, body = min(max(n // 50, 1), 199), "%last = stablehlo.sine %0 : " + T + f"\nstablehlo.return %last : {T}"
     for i in range(depth):
         other = f"%o{i} = stablehlo.cosine %0 : {T}\nstablehlo.return %o{i} : {T}"
         body = f'%i{i} = "stablehlo.if"(%p) ({{\n{body}\n}}, {{\n{other}\n}}) : (tensor<i1>) -> {T}\n'
@@ -170,18 +175,33 @@ FAMILIES: tuple[Family, ...] = (
 )
 
 
+def plot(sizes: Sequence[int], times: Mapping[str, Sequence[float]], path: Path) -> None:
+    """Milliseconds an operation over operations, as an SVG: a line that does not rise is linear time."""
+    matplotlib.rcParams.update({"svg.hashsalt": "scaling", "svg.fonttype": "none", "font.size": 9})
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for number, (name, seconds) in enumerate(times.items()):
+        each = [1e3 * value / size for value, size in zip(seconds, sizes, strict=False)]
+        axes.plot(sizes[: len(each)], each, marker="o", markersize=3, linestyle=("-", "--")[number % 2], label=name)
+    axes.set(xscale="log", yscale="log", xlabel="operations", ylabel="milliseconds an operation")
+    axes.legend(fontsize=7, ncols=2)
+    figure.savefig(path, format="svg", metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("patterns", nargs="*", default=["*"], help="names of families")
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1000, 2000])
     parser.add_argument("--opt-level", type=int, default=1)
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="milliseconds an operation, as an SVG")
     options = parser.parse_args()
     print(f"{'family':14}" + "".join(f"{size:>9}" for size in options.sizes) + " exponent")
     shlo.compile(line(3))  # imports
+    times: dict[str, list[float]] = {}
     for family in FAMILIES:
         if not any(fnmatch.fnmatch(family.__name__, pattern) for pattern in options.patterns):
             continue
-        seconds = []
+        seconds = times[family.__name__] = []
         for size in options.sizes:
             text = family(size)
             started = time.process_time()
@@ -193,6 +213,8 @@ def main() -> None:
             else 1
         )
         print(f"{family.__name__:14}" + "".join(f"{each:9.2f}" for each in seconds) + f"{exponent:9.1f}", flush=True)
+    if options.plot:
+        plot(options.sizes, times, options.plot)
 
 
 if __name__ == "__main__":
