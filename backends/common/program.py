@@ -25,11 +25,13 @@ from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Index, Sca
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.tables import constant_table
-from stablehlo_py.dialect.attributes import ARENA_BYTES
-from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, slices_of
+from stablehlo_py.dialect.attributes import ARENA_BYTES, PLACED
+from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, WINDOW, slices_of
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type, symints
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._functions import functions
+from stablehlo_py.passes.buffers.windows import reader, updated_window
 from stablehlo_py.runtime.entry import ENDED, FIELDS, OK, OLD_CALL
 
 ENTRY = "shlo_main"
@@ -77,6 +79,7 @@ class NativeProgram(Walk[Value]):
             address = self.given("sizes")
             self.f.sizes, self.sizes = (sizes, address), [address]
         self.functions: list[Function] = []
+        self._fusions = functions(module)[1]
         self.table: list[int] = []
         self.loops = False
         self._counts: Counter[str] = Counter()  # of steps, by name
@@ -135,10 +138,24 @@ class NativeProgram(Walk[Value]):
     def pointer(self, value: ir.Value) -> Value:
         """The address of a tensor value."""
         place, f = self.slices[value], self.f
+        if place.space == WINDOW:
+            return self._window(value)
         if place.space == ARENA:
             return f.gep(self.arena, place.offset, I8)
         # Loaded anew for every use: values that live across calls make work for the register allocator.
         return f.gep(f.load(PTR, self.tables[place.space], place.number), place.offset, I8)
+
+    def _window(self, result: ir.Value) -> Value:
+        """The address of a result that is computed where an update would put it."""
+        found = updated_window(reader(result), self._fusions)
+        assert found is not None  # as `place-results` has seen
+        window, f = found[0], self.f
+        address = self.pointer(window.value)
+        for start, stride, last in window.starts:
+            at = self.index(self.element(start), unsigned=False)
+            inside = f.intrinsic("smax", f.intrinsic("smin", at, f.const(last)), f.const(0))
+            address = f.gep(address, f.imul(inside, stride), I8)
+        return address
 
     def element(self, value: ir.Value) -> Value:
         """The one element of a tensor, of a type that predicates and indices have."""
@@ -175,7 +192,7 @@ class NativeProgram(Walk[Value]):
 
     def steps(self, ops: Sequence[ir.OpView]) -> None:
         """Kernels and copies, those of many calls by way of the table."""
-        for tabled, group in itertools.groupby(ops, lambda op: self._counts[step_name(op)] >= TABLED_CALLS):
+        for tabled, group in itertools.groupby(ops, self._is_tabled):
             if tabled:
                 self._rows(list(group))
                 continue
@@ -185,6 +202,11 @@ class NativeProgram(Walk[Value]):
                     self.copy(self.f, self.pointer(op.results[0]), self.pointer(op.operands[0]), place.size)
                 else:
                     self.start(self.f, step_name(op), [self.pointer(value) for value in _operands(op)], self.arena)
+
+    def _is_tabled(self, op: ir.OpView | ir.Operation) -> bool:
+        """Whether the places of a step are in a row of the table, as those of many calls are. Where windows are is not
+        known before."""
+        return self._counts[step_name(op)] >= TABLED_CALLS and PLACED not in op.attributes
 
     def _survey(self) -> None:
         """Count the calls of each kernel and number the buffers; the arena comes first."""

@@ -58,14 +58,14 @@ class CpuBackend(Backend):
 
     def pipeline(self, stage: str, options: Options) -> Sequence[str]:
         """The usual passes; for a CPU with matrix units, constant weights become tiles before fusions are formed. Loops
-        that copy what they carry alternate between buffers."""
+        that copy what they carry alternate between buffers, and what they stack is computed in its place."""
         passes = list(super().pipeline(stage, options))
         if stage == "fused" and options.opt_level > 0:
             passes.insert(0, "clamp-before-loops")
             types = ",".join(self.target(options).packed_types)
             passes.insert(-1, f"tile-weights{{target={self.name} types={types}}}")
         if stage == "scheduled" and options.opt_level > 0:
-            passes.insert(-1, f"double-buffer-loops{{target={self.name}}}")
+            passes[-1:-1] = [f"double-buffer-loops{{target={self.name}}}", "place-results"]
         return passes
 
     def describe(self, options: Options) -> str:

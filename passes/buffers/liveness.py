@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stablehlo_py.dialect.attributes import PLACED
 from stablehlo_py.dialect.edit import terminator
-from stablehlo_py.dialect.memory import CONSTANT, INPUT
+from stablehlo_py.dialect.memory import CONSTANT, INPUT, WINDOW
 from stablehlo_py.dialect.symint import IntLike
-from stablehlo_py.dialect.types import tensor_bytes
+from stablehlo_py.dialect.types import i64s, tensor_bytes
 from stablehlo_py.mlir import ir
 
 
@@ -52,7 +53,7 @@ class Value:
     block: BlockInfo
     first: int
     last: int
-    space: tuple[int, int] | None = None  # (INPUT, number) or (CONSTANT, number); None: to be placed
+    space: tuple[int, int] | None = None  # (INPUT, number), (CONSTANT, number), (WINDOW, number); None: to be placed
 
 
 class Program:
@@ -64,7 +65,7 @@ class Program:
         self.values: list[Value] = []
         self.number: dict[ir.Value, int] = {}
         self._clock = 0
-        self._constants = 0
+        self._constants = self._windows = 0
         self._until_end: dict[int, list[int]] = {}  # number of a loop -> values from outside that it reads
         block = function.regions[0].blocks[0]
         self.main = BlockInfo(None, None)
@@ -129,8 +130,18 @@ class Program:
                         step.results.append(step.operands[index])
                     else:
                         step.results.append(self._make(result, info))
+            elif PLACED in op.attributes:
+                placed = i64s(op, PLACED)
+                step.results = [
+                    self._make(result, info, self._window() if number in placed else None)
+                    for number, result in enumerate(op.results)
+                ]
             else:
                 step.results = [self._make(result, info) for result in op.results]
+
+    def _window(self) -> tuple[int, int]:
+        self._windows += 1
+        return WINDOW, self._windows
 
     def _regions(self, number: int) -> None:
         step = self.ops[number]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.memory import CONSTANT, INPUT, OUTPUT
+from stablehlo_py.dialect.memory import CONSTANT, INPUT, OUTPUT, WINDOW
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import NOWHERE, InPlace
 from stablehlo_py.passes.buffers.liveness import Program, Step
@@ -65,9 +65,9 @@ class Plan:
     # --- structure ---------------------------------------------------------------------------------------------------
 
     def _can_hold(self, value: int) -> bool:
-        """May the class of a value be written by others? Inputs and constants may not."""
+        """May the class of a value be written by others? Inputs, constants and windows may not."""
         space = self.classes.space[self.classes.of(value)]
-        return space is None or space[0] not in (INPUT, CONSTANT)
+        return space is None or space[0] not in (INPUT, CONSTANT, WINDOW)
 
     def _loop(self, step: Step) -> None:
         before, after = step.arguments

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect.alignment import ALIGNMENT
-from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, INPLACE, SLICES
+from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, INPLACE, PLACED, SLICES, UNREAD
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, FreeMemory, Slice, free_memory, slices_of
-from stablehlo_py.dialect.types import tensor_bytes, user_location
+from stablehlo_py.dialect.types import i64s, tensor_bytes, user_location
 from stablehlo_py.errors import InternalError, Problem
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
+from stablehlo_py.passes.buffers.windows import reader, updated_window
 
 _ITERATIONS = 3
 
@@ -38,6 +39,7 @@ class _Checker:
         self.slices: dict[ir.Value, Slice] = {}
         self.names: dict[ir.Value, int] = {}
         self.memory: list[tuple[Slice, int]] = []
+        self.open: dict[Slice, ir.Operation] = {}  # values with a window that is written: the updates they wait for
         self.serial = 0
         attributes = module.operation.attributes
         self.arena = attributes[ARENA_BYTES].value if ARENA_BYTES in attributes else 0
@@ -79,6 +81,8 @@ class _Checker:
             self._report(op, f"operand {position} has no slice")
         elif place.size and (place, name) not in self.memory:
             self._report(op, f"operand {position} at {place} has been overwritten")
+        elif place in self.open and self.open[place] != op:
+            self._report(op, f"operand {position} at {place} is read while a window of it is written")
 
     def _report(self, op: ir.Operation, reason: str) -> None:
         self.problems.append(Problem(reason, user_location(op.location), op.name))
@@ -157,8 +161,21 @@ class _Checker:
                 self._report(op, f"{INPLACE} lists ({position}, {output}), which do not share memory")
         if op.name == "func.call":
             self._scratch(op, places)
+            self._windows(op)
         for result in op.results:
             self._write(result, self._fresh())
+
+    def _windows(self, op: ir.Operation) -> None:
+        """From the call on whose result lies in a window until the update, nobody else may read the whole."""
+        if op in self.open.values():
+            self.open = {place: update for place, update in self.open.items() if update != op}
+        for number in i64s(op, PLACED) if PLACED in op.attributes else ():
+            update = reader(op.results[number])
+            found = updated_window(update, self.functions)
+            if found is None or UNREAD not in update.attributes:
+                self._report(op, f"result {number} has no window")
+            else:
+                self.open[self.slices[found[0].value]] = update
 
     def _scratch(self, op: ir.Operation, places: Sequence[Slice]) -> None:
         """Overwrite what may be scratch of a call with results at `places`."""

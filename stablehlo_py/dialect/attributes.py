@@ -52,9 +52,12 @@ RESULT_INFO, GLOBAL_CONSTANT = "jax.result_info", "jax.global_constant"
 
 # Where each result lies: memory space, number, offset, bytes. `buffer-assignment` writes it, backends read it.
 SLICES = "hlo.slices"
+# The results of a call that lie in the windows which their only readers, updates, put them into. `place-results` writes
+# it, `buffer-assignment` and backends read it.
+PLACED = "hlo.placed"
 # The carries of a loop that it overwrites whole, by number; a call whose results nobody reads, which is not made, and a
 # broadcast in a fusion that need not be.
-# `mark-stacks` writes the one, `drop-fills` reads it and writes the other, backends read that.
+# `mark-stacks` writes the one, `drop-fills` reads it and, like `place-results`, writes the other, backends read that.
 OVERWRITTEN, UNREAD = "hlo.overwritten", "hlo.unread"
 # A gather whose start indices need no clamping. `clamp-before-loops` writes it, backends may read it.
 IN_BOUNDS = "hlo.in_bounds"

@@ -10,7 +10,7 @@ from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import symints
 from stablehlo_py.mlir import ir
 
-ARENA, INPUT, OUTPUT, CONSTANT = range(4)  # spaces
+ARENA, INPUT, OUTPUT, CONSTANT, WINDOW = range(5)  # spaces; windows are of other values (`PLACED`)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from stablehlo_py.dialect.attributes import (
     MHLO_SHARDING,
     OVERWRITTEN,
     PARTITIONS,
+    PLACED,
     REPLICAS,
     REPLICATED,
     RESULT_INFO,
@@ -91,7 +92,7 @@ _ANNOTATED = frozenset(
     }
 )
 # What backends believe of any op without a check: code that does would read or write other memory.
-_BELIEVED = (SLICES, OVERWRITTEN, UNREAD, IN_BOUNDS)
+_BELIEVED = (SLICES, PLACED, OVERWRITTEN, UNREAD, IN_BOUNDS)
 
 
 def check_declared(module: ir.Module) -> list[ir.Operation]:
