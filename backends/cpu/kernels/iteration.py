@@ -15,6 +15,8 @@ from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.symint import IntLike, always_less, is_known
 from stablehlo_py.mlir import ir
 
+GATHERED = 16  # lanes: of 32 bits each, a vector of AVX-512
+
 
 def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: IntLike) -> int:
     """Lanes for values: full vectors of the widest element computed, at most the power of two in `limit`."""
@@ -25,9 +27,11 @@ def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: IntLike) -> 
 
 def merge_short(sizes: Sequence[IntLike], lanes: int) -> list[IntLike]:
     """Loops whose innermost is long enough for vectors: short ones are merged with the loop around them, at the price
-    of divisions by lane.
+    of divisions by lane, and of elements that are gathered. Numbers of 8 and 16 bits are not gathered but read one by
+    one: their rows are short where vectors of 32 bits say so.
     """
     sizes = [size for size in sizes if size != 1] or [1]
+    lanes = min(lanes, GATHERED)
     while len(sizes) > 1 and always_less(sizes[-1] * 2, lanes):
         last = sizes.pop()
         sizes[-1] *= last
