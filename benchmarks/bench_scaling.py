@@ -85,7 +85,7 @@ def loops(n: int) -> str:
 
 def nested(n: int) -> str:
     """Branches inside branches; as many as a fiftieth of the size, and no more than are not refused."""
-    depth, body = min(max(n // 50, 1), 199), "%last = stablehlo.sine %0 : " + T + f"\nstablehlo.return %last : {T}"
+    depth, body = min(max(n // 50, 1), 100), "%last = stablehlo.sine %0 : " + T + f"\nstablehlo.return %last : {T}"
     for i in range(depth):
         other = f"%o{i} = stablehlo.cosine %0 : {T}\nstablehlo.return %o{i} : {T}"
         body = f'%i{i} = "stablehlo.if"(%p) ({{\n{body}\n}}, {{\n{other}\n}}) : (tensor<i1>) -> {T}\n'
