@@ -1,0 +1,232 @@
+"""Small programs of all kinds next to XLA on one core, to find those that are many times slower: every operation over
+types, axes and ranks, and programs with many of something. The suites have what models do; this has what they might.
+
+    python benchmarks/bench_cliffs.py                        # all: what takes longer than under XLA
+    python benchmarks/bench_cliffs.py 'flip*i8' --below inf  # some of them, whatever they take
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+CORE = max(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {CORE})  # before jax counts its threads
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import ml_dtypes  # noqa: E402
+import numpy as np  # noqa: E402
+from jax import lax  # noqa: E402
+
+import stablehlo_py as shlo  # noqa: E402
+from stablehlo_py.suite.measure import interleaved  # noqa: E402
+
+Case: TypeAlias = tuple[str, Callable[..., Any], tuple[np.ndarray, ...]]
+
+RNG = np.random.default_rng(0)
+TYPES: dict[str, Any] = {
+    "f32": np.float32,
+    "bf16": ml_dtypes.bfloat16,
+    "f64": np.float64,
+    "i8": np.int8,
+    "i64": np.int64,
+    "b": np.bool_,
+    "c64": np.complex64,
+}
+FUNCTIONS = """exp log sin cos tan tanh sinh cosh arcsin arccos arctan arcsinh arctanh sqrt cbrt expm1 log1p floor round
+sign exp2 log2""".split()
+SPECIAL = "erf erfinv gammaln digamma i0e i1e logit expit entr".split()
+
+
+def array(name: str, *sizes: int) -> np.ndarray:
+    """Numbers around zero."""
+    values = RNG.standard_normal(sizes) * 9
+    return values > 0 if name == "b" else values.astype(TYPES[name])
+
+
+def of_axes(name: str) -> Iterator[Case]:
+    """What moves and reduces along axes, of rows that are shorter than a vector."""
+    x, places = array(name, 12, 30, 40, 24), RNG.integers(0, 12, 9, np.int32)
+    for order in ((0, 2, 1, 3), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 3, 2), (2, 0, 3, 1)):
+        yield f"transpose-{order}", lambda x, order=order: jnp.transpose(x, order), (x,)
+    for axes in (0, 1, 2, 3, (0, 2), (1, 3), (0, 1, 2), (0, 3)):
+        yield f"sum-{axes}", lambda x, axes=axes: x.sum(axes), (x,)
+        if name != "c64":
+            yield f"max-{axes}", lambda x, axes=axes: x.max(axes), (x,)
+    for axis in (0, 2, 3):
+        moved: dict[str, Callable[..., Any]] = {
+            "cumsum": lambda x, axis=axis: jnp.cumsum(x, axis),
+            "flip": lambda x, axis=axis: jnp.flip(x, axis),
+            "roll": lambda x, axis=axis: jnp.roll(x, 3, axis),
+            "pad": lambda x, axis=axis: jnp.pad(x, [(2, 3) if i == axis else (0, 0) for i in range(4)]),
+            "slice": lambda x, axis=axis: lax.slice_in_dim(x, 1, 11, 2, axis),
+            "repeat": lambda x, axis=axis: jnp.repeat(x, 3, axis),
+        }
+        if name != "c64":
+            moved["argmax"] = lambda x, axis=axis: x.argmax(axis)
+            moved["sort"] = lambda x, axis=axis: jnp.sort(x, axis)
+            moved["argsort"] = lambda x, axis=axis: jnp.argsort(x, axis)
+        for what, function in moved.items():
+            yield f"{what}-{axis}", function, (x,)
+        yield f"take-{axis}", lambda x, k, axis=axis: jnp.take(x, k, axis), (x, places)
+    yield "tile", lambda x: jnp.tile(x, (1, 2, 1, 2)), (x,)
+    yield "tril", jnp.tril, (x,)
+    yield "equal", lambda x: (x == x[:1]).all(-1), (x,)
+
+
+def of_matrices(name: str) -> Iterator[Case]:
+    """Gathers, scatters and products."""
+    x, at = array(name, 500, 300), RNG.integers(0, 300, (2, 9000), np.int32)
+    rows = at[0, :200]
+    yield "gather", lambda x, at: x[at[0], at[1]], (x, at)
+    yield "scatter", lambda x, at: x.at[at[0], at[1]].set(x[0, 0]), (x, at)
+    yield "scatter-rows", lambda x, k: x.at[k].set(x[:200]), (x, rows)
+    if name == "b":
+        return
+    yield "scatter-add", lambda x, k: x.at[k].add(x[:200]), (x, rows)
+    yield "dot", lambda x, y: x @ y.T, (x, array(name, 260, 300))
+    yield "dot-vector", lambda x, y: x @ y, (x, array(name, 300))
+    yield "vector-dot", lambda x, y: y @ x, (x, array(name, 500))
+    yield "outer", jnp.outer, (array(name, 400), array(name, 400))
+    yield "batch-dot", lambda x, y: x @ y, (array(name, 50, 20, 30), array(name, 50, 30, 10))
+    yield "prod", lambda x: x.prod(0), (x,)
+    yield "abs", abs, (x,)
+
+
+def of_integers(name: str) -> Iterator[Case]:
+    """Arithmetic of integers."""
+    x = array(name, 500, 300)
+    yield "floordiv", lambda x: x // (abs(x) + 1), (x,)
+    yield "mod", lambda x: x % 7, (x,)
+    yield "shift", lambda x: (x << 2) ^ (x >> 1), (x,)
+    yield "popcount", lax.population_count, (x,)
+    yield "power", lambda x: x**3, (x,)
+    yield "to-f32", lambda x: x.astype(jnp.float32) * 0.5, (x,)
+
+
+def of_floats(name: str) -> Iterator[Case]:
+    """Functions, convolutions and windows."""
+    x, image = array(name, 500, 300), array(name, 2, 20, 20, 16)
+    functions = {each: getattr(jnp, each) for each in FUNCTIONS}
+    functions |= {each: getattr(jax.scipy.special, each) for each in SPECIAL}
+    for each, function in functions.items():
+        yield each, lambda x, function=function: function(abs(x) * 0.01 + 0.1), (x,)
+    yield "softmax", lambda x: jax.nn.softmax(x, 1), (x,)
+    yield "variance", lambda x: x.var(1), (x,)
+    yield "to-i32", lambda x: x.astype(jnp.int32), (x,)
+    layouts = ("NHWC", "HWIO", "NHWC")
+    for what, kernel, options in (
+        ("", (3, 3, 16, 16), {}),
+        ("-dilated", (3, 3, 16, 16), {"rhs_dilation": (2, 2)}),
+        ("-transposed", (3, 3, 16, 16), {"lhs_dilation": (2, 2)}),
+        ("-depthwise", (3, 3, 1, 16), {"feature_group_count": 16}),
+    ):
+        yield (
+            f"convolution{what}",
+            lambda x, w, options=options: lax.conv_general_dilated(
+                x, w, (1, 1), "SAME", dimension_numbers=layouts, **options
+            ),
+            (image, array(name, *kernel)),
+        )
+    window = (1, 3, 3, 1)
+    yield "max-pool", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, window, (1, 2, 2, 1), "SAME"), (image,)
+    yield "mean-pool", lambda x: lax.reduce_window(x, 0.0, lax.add, window, (1, 1, 1, 1), "SAME"), (image,)
+
+
+def of_many(count: int) -> Iterator[Case]:
+    """Programs with so many operands, results, pieces, updates, branches or steps."""
+    arrays = tuple(array("f32", 32, 32) for _ in range(count))
+    x, stack, weights = array("f32", 64, 64), np.stack(arrays), array("f32", 32, 32) * np.float32(0.1)
+    line, places = array("f32", 4096), RNG.integers(0, 900, count, np.int32)
+    each = range(count)
+
+    def folded(step: Callable[[Any, int], Any]) -> Callable[[Any], Any]:
+        def function(x: Any) -> Any:
+            for number in each:
+                x = step(x, number)
+            return x
+
+        return function
+
+    yield "sum", lambda *a: sum(a), arrays
+    for axis in (0, 1, -1):
+        yield f"stack-{axis}", lambda *a, axis=axis: jnp.stack(a, axis), arrays
+    yield "sum-of-stack", lambda *a: jnp.stack(a).sum(0), arrays
+    yield "concatenate-columns", lambda *a: jnp.concatenate(a, 1), arrays
+    yield "norm", lambda *a: jnp.sqrt(sum(jnp.sum(x * x) for x in a)), arrays
+    yield "stacked-sums", lambda *a: jnp.stack([x.sum() for x in a]), arrays
+    yield "element-of-stack", lambda k, *a: jnp.stack(a)[k], (np.asarray(3, np.int32), *arrays)
+    yield "unstack-compute-stack", lambda x: jnp.stack([jnp.tanh(x[i]) * i for i in each]), (stack,)
+    yield "unstack-dot-stack", lambda x, w: jnp.stack([x[i] @ w for i in each]), (stack, weights)
+    yield "split", lambda x: jnp.split(x, count), (stack,)
+    yield "set-rows", folded(lambda x, i: x.at[i].set(x[0] * i)), (stack,)
+    yield "select-chain", folded(lambda x, i: jnp.where(x > i, x * i, x)), (line,)
+    yield "results", lambda x: [x * i for i in each], (x,)
+    yield "sums", lambda x: [(x * i).sum() for i in each], (x,)
+    yield "row-maxima", lambda x: [(x * i).max(1) for i in each], (x,)
+    yield (
+        "switch",
+        lambda k, x: lax.switch(k, [lambda x, i=i: x * i + 1 for i in each], x),
+        (np.asarray(5, np.int32), x),
+    )
+    yield "carries", lambda *a: lax.fori_loop(0, 10, lambda i, c: tuple(x + 1 for x in c), a), arrays
+    yield "rotated-carries", lambda *a: lax.fori_loop(0, 10, lambda i, c: c[1:] + c[:1], a), arrays
+    yield "network", lambda x, w: folded(lambda x, i: jnp.tanh(x @ w))(x), (array("f32", 8, 32), weights)
+    yield "slices", lambda x, k: jnp.stack([lax.dynamic_slice(x, (k[i],), (16,)) for i in each]), (line, places)
+    yield "windows", lambda x: sum(x[i : i + 4096 - count] for i in each), (line,)
+    yield "rolls", lambda x: sum(jnp.roll(x, i, 1) for i in each), (x,)
+    yield "flips", folded(lambda x, i: x[::-1] * 0.5 + i), (x,)
+    yield "transposes", folded(lambda x, i: x.T * 0.5 + i), (x,)
+    yield "stencil", folded(lambda x, i: (jnp.roll(x, 1, 0) + jnp.roll(x, -1, 1)) * 0.5), (x,)
+    yield "one-hots", lambda x: sum(jax.nn.one_hot(x[0].astype(jnp.int32) + i, 64) * i for i in each), (x,)
+    yield "sort-operands", lambda *a: lax.sort(a[:24], num_keys=1), arrays
+
+
+def cases() -> Iterator[Case]:
+    """All programs, by names that end with a type or a number."""
+    for name in TYPES:
+        families = [of_axes, of_matrices]
+        families += [of_integers] if name in ("i8", "i64") else []
+        families += [of_floats] if name in ("f32", "bf16", "f64") else []
+        for family in families:
+            yield from ((f"{each}-{name}", function, arrays) for each, function, arrays in family(name))
+    for count in (16, 128):
+        yield from ((f"{each}-{count}", function, arrays) for each, function, arrays in of_many(count))
+
+
+def measured(function: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> tuple[float, float, float, float, float]:
+    """Seconds of a call, of XLA's, XLA's / ours; seconds of the first compilation, and of XLA's."""
+    lowered, exported = jax.jit(function).lower(*arrays), jax.export.export(jax.jit(function))(*arrays)
+    started = time.perf_counter()
+    executable = shlo.compile(exported, options=shlo.Options(threads=1, cache_dir=None))
+    compiled = time.perf_counter()
+    of_xla = lowered.compile()
+    ended = time.perf_counter()
+    on_device = jax.device_put(arrays)
+    calls = [lambda: executable(*arrays), lambda: jax.block_until_ready(of_xla(*on_device))]
+    (ours, xlas), (_, ratio) = interleaved(calls, 3)
+    return ours, xlas, ratio, compiled - started, ended - compiled
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("patterns", nargs="*", default=["*"], help="names of programs")
+    parser.add_argument("--below", type=float, default=1.0, help="print those whose XLA / ours is below this")
+    options = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    print(f"{'program':32} {'ours, us':>10} {'XLA, us':>10} {'XLA / ours':>10} {'compile, s':>10} {'XLA, s':>8}")
+    for name, function, arrays in cases():
+        if any(fnmatch.fnmatch(name, pattern) for pattern in options.patterns):
+            ours, xlas, ratio, compilation, of_xla = measured(function, arrays)
+            if ratio < options.below:
+                times = f"{1e6 * ours:10.1f} {1e6 * xlas:10.1f} {ratio:10.2f} {compilation:10.2f} {of_xla:8.2f}"
+                print(f"{name:32} {times}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
