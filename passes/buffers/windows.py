@@ -41,7 +41,7 @@ def updated_window(call: ir.Operation, functions: Mapping[str, ir.Operation]) ->
         return None
     parted = [at for at, (size, part) in enumerate(zip(sizes, window, strict=True)) if size != part]
     first = max(parted, default=0)  # before it, only one of each dimension
-    if any(window[at] != 1 for at in range(first)) or tensor_bytes(new) % ALIGNMENT:
+    if any(window[at] != 1 for at in range(first)):
         return None
     item = tensor_bytes(target) // max(1, math.prod(sizes))
     found = []
@@ -49,7 +49,10 @@ def updated_window(call: ir.Operation, functions: Mapping[str, ir.Operation]) ->
         start = outside.get(starts[at])
         if start is None or not isinstance(type_ := element_type(start), ir.IntegerType) or type_.is_unsigned:
             return None
-        found.append((start, int(item * math.prod(sizes[at + 1 :])), int(sizes[at] - window[at])))
+        stride = int(item * math.prod(sizes[at + 1 :]))
+        if stride % ALIGNMENT:
+            return None
+        found.append((start, stride, int(sizes[at] - window[at])))
     return Window(outside[target], tuple(found)), outside[new]
 
 

@@ -104,3 +104,21 @@ def test_places_that_are_not_aligned_are_copied_to() -> None:
     ours = compiled(elementwise, x[:3])
     assert "hlo.placed" not in ours.stages["scheduled"]
     np.testing.assert_allclose(ours(x[:3], W)[1], jax.jit(elementwise)(x[:3], W)[1][0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("width", "count"), [(4, 0), (16, 1)])
+def test_windows_of_several_rows_may_begin_at_any_of_them(width: int, count: int) -> None:
+    """Each of which has to be aligned, not just the window."""
+
+    def rows_of_a_table(x: jax.Array, w: jax.Array) -> object:
+        def step(i: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            value, (sine, _) = both(state[0])
+            return value, lax.dynamic_update_slice(state[1], sine, (3 * i, 0))
+
+        return lax.fori_loop(0, 9, step, (x, jnp.zeros((100, width), x.dtype)))
+
+    x = X[:32, :width].copy()
+    ours = compiled(rows_of_a_table, x)
+    assert ours.stages["scheduled"].count("hlo.placed") == count
+    for result, right in zip(ours(x, W), jax.tree.leaves(jax.jit(rows_of_a_table)(x, W)), strict=True):
+        np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-4)
