@@ -37,15 +37,21 @@ TYPES: dict[str, Any] = {
     "i64": np.int64,
     "b": np.bool_,
     "c64": np.complex64,
+    "f16": np.float16,
+    "i16": np.int16,
+    "i32": np.int32,
+    "u64": np.uint64,
 }
+ORDERED = [name for name in TYPES if name not in ("b", "c64")]
 FUNCTIONS = """exp log sin cos tan tanh sinh cosh arcsin arccos arctan arcsinh arctanh sqrt cbrt expm1 log1p floor round
 sign exp2 log2""".split()
 SPECIAL = "erf erfinv gammaln digamma i0e i1e logit expit entr".split()
 
 
 def array(name: str, *sizes: int) -> np.ndarray:
-    """Numbers around zero."""
+    """Numbers around zero, or from zero on."""
     values = RNG.standard_normal(sizes) * 9
+    values = abs(values) if name == "u64" else values
     return values > 0 if name == "b" else values.astype(TYPES[name])
 
 
@@ -106,7 +112,11 @@ def of_integers(name: str) -> Iterator[Case]:
     yield "shift", lambda x: (x << 2) ^ (x >> 1), (x,)
     yield "popcount", lax.population_count, (x,)
     yield "power", lambda x: x**3, (x,)
-    yield "to-f32", lambda x: x.astype(jnp.float32) * 0.5, (x,)
+    yield "remainder", lambda x, y: lax.rem(x, y | 1), (x, x[::-1])
+    yield "divide", lambda x, y: lax.div(x, y | 1), (x, x[::-1])
+    yield "shift-by", lambda x: lax.shift_right_logical(x, x & 7), (x,)
+    yield "leading-zeros", lax.clz, (x,)
+    yield "to-f32-scaled", lambda x: x.astype(jnp.float32) * 0.5, (x,)
 
 
 def of_floats(name: str) -> Iterator[Case]:
@@ -116,9 +126,14 @@ def of_floats(name: str) -> Iterator[Case]:
     functions |= {each: getattr(jax.scipy.special, each) for each in SPECIAL}
     for each, function in functions.items():
         yield each, lambda x, function=function: function(abs(x) * 0.01 + 0.1), (x,)
+    yield "power", lambda x: abs(x) ** x.dtype.type(1.7), (x,)
+    yield "arctan2", lambda x: jnp.arctan2(x, x[::-1]), (x,)
+    yield "remainder", lambda x: x % x.dtype.type(3), (x,)
+    yield "nextafter", lambda x: jnp.nextafter(x, x[::-1]), (x,)
+    yield "reduce-precision", lambda x: lax.reduce_precision(x, 5, 4), (x,)
+    yield "logsumexp", lambda x: jax.nn.logsumexp(x, 0), (x,)
     yield "softmax", lambda x: jax.nn.softmax(x, 1), (x,)
     yield "variance", lambda x: x.var(1), (x,)
-    yield "to-i32", lambda x: x.astype(jnp.int32), (x,)
     layouts = ("NHWC", "HWIO", "NHWC")
     for what, kernel, options in (
         ("", (3, 3, 16, 16), {}),
@@ -129,13 +144,123 @@ def of_floats(name: str) -> Iterator[Case]:
         yield (
             f"convolution{what}",
             lambda x, w, options=options: lax.conv_general_dilated(
-                x, w, (1, 1), "SAME", dimension_numbers=layouts, **options
+                x, w, (1, 1), [(1, 1), (1, 1)], dimension_numbers=layouts, **options
             ),
             (image, array(name, *kernel)),
         )
     window = (1, 3, 3, 1)
     yield "max-pool", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, window, (1, 2, 2, 1), "SAME"), (image,)
     yield "mean-pool", lambda x: lax.reduce_window(x, 0.0, lax.add, window, (1, 1, 1, 1), "SAME"), (image,)
+
+
+def of_odd_shapes(name: str) -> Iterator[Case]:
+    """Many dimensions, prime sizes and sizes of one; windows, edges and pieces that fill no vector."""
+    deep, thin, flat = array(name, 7, 3, 5, 11, 13), array(name, 4, 1, 6, 5, 1, 60), array(name, 211, 307)
+    pieces, middle = [array(name, 999, width) for width in (3, 5, 1, 7)], array(name, 7, 1, 5, 1, 13)
+    short, zero = array(name, 3001, 7), np.zeros((), TYPES[name])
+    yield "deep-transpose", lambda x: x.transpose(4, 1, 3, 0, 2), (deep,)
+    yield "deep-swap", lambda x: x.swapaxes(1, 3), (deep,)
+    yield "deep-middle", lambda x, y: x | y if name == "b" else x + y, (deep, middle)
+    yield "thin-transpose", lambda x: x.transpose(5, 1, 0, 4, 3, 2), (thin,)
+    yield "prime-transpose", jnp.transpose, (flat,)
+    yield "reshape-transpose", lambda x: x.T.reshape(-1, 211), (flat,)
+    for dimension in range(2):
+        yield f"strides-{dimension}", lambda x, d=dimension: lax.slice_in_dim(x, 1, None, 3, d), (flat,)
+        yield f"backwards-{dimension}", lambda x, d=dimension: jnp.flip(x, d)[::2, ::3], (flat,)
+        edges = ((-1, 4, 2), (3, -2, 0)) if dimension else ((2, 1, 0), (-3, 5, 1))
+        yield f"interior-{dimension}", lambda x, z, edges=edges: lax.pad(x, z, edges), (flat, zero)
+    yield "concatenate-narrow", lambda *a: jnp.concatenate(a, 1), tuple(pieces)
+    yield "concatenate-middle", lambda x, y: jnp.concatenate([x, x, y[:, :, :2]], 2), (deep, deep)
+    yield "columns", lambda x: (x[:, 2], x[:, 5]), (short,)
+    yield "shuffle-columns", lambda x: x[:, np.array([3, 0, 6, 1])], (short,)
+    yield (
+        "gather-windows",
+        lambda x, k: jax.vmap(lambda i: lax.dynamic_slice(x, (i, i), (3, 5)))(k),
+        (
+            flat,
+            RNG.integers(0, 200, 500, np.int32),
+        ),
+    )
+    yield "along-rows", lambda x, k: jnp.take_along_axis(x, k, 1), (flat, RNG.integers(0, 300, (211, 99), np.int32))
+    yield "along-columns", lambda x, k: jnp.take_along_axis(x, k, 0), (flat, RNG.integers(0, 200, (99, 307), np.int32))
+    yield "one-of-row", lambda x, k: jnp.take_along_axis(x, k, 1), (short, RNG.integers(0, 7, (3001, 1), np.int32))
+    yield "mask", lambda x, z: jnp.where(lax.broadcasted_iota(np.int32, x.shape, 1) < 99, x, z), (flat, zero)
+    yield "band", lambda x: jnp.triu(jnp.tril(x, 5), -3), (flat,)
+    yield "diagonal", lambda x: jnp.diagonal(x), (flat,)
+    yield "where-rows", lambda x, y: jnp.where((x[:, :1] == x[:, 1:2]), x, y[:1]), (flat, flat)
+    yield "window-set", lambda x, y: lax.dynamic_update_slice(x, y[:7, :11], (3, 5)), (flat, flat)
+    yield "columns-set", lambda x, y: x.at[:, 2:5].set(y[:, :3]), (short, short)
+    yield "strides-set", lambda x, y: x.at[::2, 1::3].set(y[::2, 1::3]), (flat, flat)
+    yield "slices-loop", lambda x: lax.fori_loop(0, 99, lambda i, c: c.at[i].set(x[i + 1]), x), (flat,)
+    yield "columns-loop", lambda x: lax.fori_loop(0, 99, lambda i, c: c.at[:, i].set(x[:, i + 1]), x), (flat,)
+    for other in TYPES:
+        if other != name and not (name == "c64" and other != "c64"):
+            yield f"to-{other}", lambda x, of=TYPES[other]: x.astype(of), (flat,)
+
+
+def of_ordered(name: str) -> Iterator[Case]:
+    """Reductions, windows, sorts and segments of numbers that have an order."""
+    deep, flat, short = array(name, 7, 3, 5, 11, 13), array(name, 211, 307), array(name, 3001, 7)
+    image, to = array(name, 2, 23, 19, 5), RNG.integers(0, 50, 3001, np.int32)
+    for axes in (1, 3, (1, 3), (0, 4), (0, 2, 4)):
+        yield f"deep-sum-{axes}", lambda x, axes=axes: x.sum(axes), (deep,)
+        yield f"deep-max-{axes}", lambda x, axes=axes: x.max(axes), (deep,)
+    for axis in (0, 1):
+        yield f"argmin-flat-{axis}", lambda x, axis=axis: x.argmin(axis), (flat,)
+        yield f"cumsum-flat-{axis}", lambda x, axis=axis: jnp.cumsum(x, axis), (flat,)
+        yield f"cummax-{axis}", lambda x, axis=axis: lax.cummax(x, axis), (flat,)
+        yield f"cumprod-reverse-{axis}", lambda x, axis=axis: lax.cumprod(x, axis, reverse=True), (flat,)
+    yield "sum-short", lambda x: x.sum(1), (short,)
+    yield "max-short", lambda x: x.max(1), (short,)
+    yield "prod-short", lambda x: x.prod(1), (short,)
+    yield "argmax-short", lambda x: x.argmax(1), (short,)
+    yield "sort-short", lambda x: jnp.sort(x, 1), (short,)
+    yield "argsort-short", lambda x: jnp.argsort(x, 1), (short,)
+    yield "top-3", lambda x: lax.top_k(x, 3), (flat,)
+    yield "top-2-short", lambda x: lax.top_k(x, 2), (short,)
+    yield "minmax", lambda x: (x.min(1), x.max(1), x.sum(1)), (flat,)
+    yield "segment-sum", lambda x, k: jax.ops.segment_sum(x, k, 50), (short, to)
+    yield "segment-max", lambda x, k: jax.ops.segment_max(x[:, 0], k, 50), (short, to)
+    yield "histogram", lambda x, k: jnp.zeros(50, x.dtype).at[k].add(x[:, 0]), (short, to)
+    yield "searchsorted", lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y[:, 0]), (flat, short)
+    yield "clip", lambda x: jnp.clip(x, x.dtype.type(1), x.dtype.type(5)), (flat,)
+    yield "count-less", lambda x: (x < x[:, :1]).sum(1), (flat,)
+    yield "any-less", lambda x: (x < x[:1]).any(0), (flat,)
+    least = -np.inf if jnp.issubdtype(TYPES[name], np.floating) else jnp.iinfo(TYPES[name]).min
+    most_of = np.asarray(least, TYPES[name])
+    for what, window, strides, dilation in (
+        ("odd", (1, 3, 5, 1), (1, 1, 1, 1), (1, 1, 1, 1)),
+        ("dilated", (1, 3, 3, 1), (1, 2, 1, 1), (1, 2, 3, 1)),
+        ("channels", (1, 1, 1, 3), (1, 1, 1, 1), (1, 1, 1, 1)),
+    ):
+        for kind, start, combine in (("max", most_of, lax.max), ("sum", np.zeros((), TYPES[name]), lax.add)):
+            yield (
+                f"{kind}-window-{what}",
+                lambda x, start=start, combine=combine, window=window, strides=strides, dilation=dilation: (
+                    lax.reduce_window(x, start, combine, window, strides, "VALID", window_dilation=dilation)
+                ),
+                (image,),
+            )
+    layouts, numbers = ("NHWC", "HWIO", "NHWC"), array(name, 2, 17, 13, 12)
+    for what, kernel, options in (
+        ("groups", (3, 5, 4, 9), {"feature_group_count": 3}),
+        ("batch-groups", (3, 3, 12, 6), {"batch_group_count": 2}),
+        ("odd", (3, 2, 12, 7), {"rhs_dilation": (1, 3)}),
+        ("multiplier", (3, 3, 1, 24), {"feature_group_count": 12}),
+    ):
+        yield (
+            f"convolution-{what}",
+            lambda x, w, options=options: lax.conv_general_dilated(
+                x, w, (1, 2), [(0, 2), (2, 1)], dimension_numbers=layouts, **options
+            ),
+            (numbers, array(name, *kernel)),
+        )
+    signal, taps = array(name, 3, 500, 5), array(name, 7, 5, 3)
+    yield (
+        "convolution-line",
+        lambda x, w: lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")),
+        (signal, taps),
+    )
 
 
 def of_many(count: int) -> Iterator[Case]:
@@ -190,9 +315,10 @@ def of_many(count: int) -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     """All programs, by names that end with a type or a number."""
     for name in TYPES:
-        families = [of_axes, of_matrices]
-        families += [of_integers] if name in ("i8", "i64") else []
-        families += [of_floats] if name in ("f32", "bf16", "f64") else []
+        families = [of_axes, of_matrices, of_odd_shapes]
+        families += [of_ordered] if name in ORDERED else []
+        families += [of_integers] if name in ("i8", "i16", "i32", "i64", "u64") else []
+        families += [of_floats] if name in ("f32", "bf16", "f64", "f16") else []
         for family in families:
             yield from ((f"{each}-{name}", function, arrays) for each, function, arrays in family(name))
     for count in (16, 128):

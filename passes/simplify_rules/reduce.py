@@ -171,7 +171,9 @@ def reduce_to_place(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     if len(dimensions) != 1 or not is_known(*sizes) or not num_elements(x) or not _is_places(places, dimensions[0]):
         return None
     kind, (dimension,) = place_of(op.regions[0].blocks[0]), dimensions
-    if not kind or is_bool(element_type(x)) or splat(first) != 0 or not is_identity(kind, start):
+    if is_bool(element_type(x)):
+        kind = {"maximum": "or", "minimum": "and"}.get(kind, "")
+    if not kind or splat(first) != 0 or not is_identity(kind, start):
         return None
     _, most = integer_bounds(places)
     if LONG <= sizes[dimension] == num_elements(x) and sizes[dimension] <= most:

@@ -84,7 +84,8 @@ def best_place(
     dimension = len(b.shape(x)) - 1 if dimension is None else dimension
     floats = isinstance(x.type.element_type, ir.FloatType)
     lowest = {("GT", True): -math.inf, ("LT", True): math.inf, ("GT", False): -(2**31), ("LT", False): 2**31 - 1}
-    start = b.splat(lowest[direction, floats], typed(str(x.type.element_type)))
+    start = direction == "LT" if str(x.type.element_type) == "i1" else lowest[direction, floats]
+    start = b.splat(start, typed(str(x.type.element_type)))
     sizes = [size for number, size in enumerate(b.shape(x)) if number != dimension]
     element = ir.IntegerType.get_signless(32)
     places = b.value("iota", b.tensor(b.shape(x), element), dimension=dimension)

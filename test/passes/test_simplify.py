@@ -239,6 +239,8 @@ REDUCE = [
     case("reduce-to-place", "17000xf32", lambda x: best_place(x)[1]),
     case("reduce-to-place", "1x16384xi32", lambda x: best_place(x, "LT")[1]),
     case("reduce-to-place", "7x5xi32", lambda x: best_place(x, "LT", is_nan=False)[1]),
+    case("reduce-to-place", "8x5xi1", lambda x: best_place(x)[1]),
+    case("reduce-to-place", "8x5xi1", lambda x: best_place(x, "LT", dimension=0)[1]),
     case("reduce-to-place", "8x5xf32", lambda x: best_place(x, dimension=0)[1]),
     case("reduce-to-place", "2x3x5xf32", lambda x: best_place(x, "LT", dimension=1)[1]),
     case("reduce-to-place", "16384x1xi32", lambda x: best_place(x, dimension=0)[1]),

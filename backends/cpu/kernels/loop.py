@@ -52,6 +52,8 @@ CHAINED = 0.5  # of it, in one chain of operations at least
 MOST_SEAMS = 4
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 MOST_STRAIGHT = 8  # where their operands stay in registers
+ROW_NS = 2.0  # of a row, besides its vectors
+SHARES = 8  # iterations of a grain, at least, where they are loops over rows
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
 NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
 
@@ -89,7 +91,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return _Loop(fusion, target, walked, lanes, columns=columns).emit(cost * columns)
     sizes = tuple(map(int, space.sizes if windows else merge_short(space.sizes, widest)))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
-    straight = windows and sizes[-1] <= STRAIGHT * lanes
+    is_cheap = windows or (cost <= COSTS.bound_ns and len(sizes) > 1)
+    straight = is_cheap and sizes[-1] <= STRAIGHT * lanes
     straight = not fusion.aliased and (straight or _keeps_operands(target, space, sizes, lanes))
     if not straight and _is_paired(fusion, target, values, sizes[-1], lanes):
         lanes, cost = 2 * lanes, 2 * cost
@@ -217,12 +220,37 @@ class _Loop:
             self._streamed(f, vectors_of)
             return Kernel.of(phase(f, vectors, cost))
         blocks = -(-self.inner // BLOCK) if self.inner > 2 * BLOCK else 1
+        cost = cost * -(-vectors // blocks) + ROW_NS
+        shared = self._shared(cost) if blocks == 1 else self.sizes[:-1]
 
         def rows_of(nontemporal: bool) -> None:
-            f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks, nontemporal), nonempty=True)
+            def iteration(i: Value) -> None:
+                row = affine_of(f.idiv(i, blocks), math.prod(shared) - 1)
+                indices = delinearize(f, ((math.prod(shared), row),), shared, 1)
+                self._nest(f, indices, lambda indices: self._block(f, indices, i, blocks, nontemporal))
+
+            f.loop(f.begin, f.end, 1, iteration, nonempty=True)
 
         self._streamed(f, rows_of)
-        return Kernel.of(phase(f, self.outer * blocks, cost * -(-vectors // blocks) + 2.0))
+        rows = math.prod(self.sizes[len(shared) : -1])
+        return Kernel.of(phase(f, math.prod(shared) * blocks, cost * rows))
+
+    def _shared(self, cost: float) -> tuple[int, ...]:
+        """The loops that threads share, of rows that take `cost`: the others are loops within an iteration, whose
+        indices need no division. Iterations stay so short that threads get equal shares."""
+        shared = self.sizes[:-1]
+        while len(shared) > 1 and cost * shared[-1] <= COSTS.grain_ns / SHARES:
+            cost *= shared[-1]
+            shared = shared[:-1]
+        return shared
+
+    def _nest(self, f: Function, indices: Sequence[Affine], row: Callable[[Sequence[Affine]], None]) -> None:
+        """`row` for all rows whose first indices are these."""
+        if len(indices) == len(self.sizes) - 1:
+            row(indices)
+            return
+        size = self.sizes[len(indices)]
+        f.loop(0, size, 1, lambda i: self._nest(f, [*indices, affine_of(i, size - 1)], row))
 
     def _streamed(self, f: Function, run: Callable[[bool], None]) -> None:
         """What `run` does for [begin, end), in a version with non-temporal stores too where the results are large."""
@@ -255,10 +283,9 @@ class _Loop:
             )
         )
 
-    def _block(self, f: Function, i: Index, blocks: int, nontemporal: bool) -> None:
+    def _block(self, f: Function, indices: Sequence[Affine], i: Index, blocks: int, nontemporal: bool) -> None:
+        """The `i % blocks`-th part of the row at `indices`."""
         step = math.ceil(math.ceil(self.inner / blocks) / self.lanes) * self.lanes
-        row = affine_of(f.idiv(i, blocks), self.outer - 1)
-        indices = delinearize(f, ((self.outer, row),), self.sizes[:-1], 1)
         if self.straight:
             e = Elemental(f, self.fusion, self.target, self.lanes)  # what vectors have in common is computed once
             for start in range(0, self.inner, self.lanes):

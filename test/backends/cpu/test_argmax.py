@@ -60,3 +60,19 @@ def test_operands_are_computed_where_they_are_compared(sizes: tuple[int, int], a
     values, places = executable(rows, moves)
     np.testing.assert_array_equal(values, ways.max(axis, initial=-np.inf))
     np.testing.assert_array_equal(places, ways.argmax(axis) if sizes[axis] else np.full(sizes[1 - axis], 1 << 30))
+
+
+@pytest.mark.parametrize("sizes", [(12, 5, 24), (40000,), (17, 300), (300, 17), (3, 128)], ids=str)
+def test_places_of_booleans(sizes: tuple[int, ...]) -> None:
+    """They are reductions of conditions, not of pairs; none of the elements, some, or all are true."""
+    for axis in range(len(sizes)):
+        exported = jax.export.export(jax.jit(lambda x, axis=axis: (jnp.argmax(x, axis), jnp.argmin(x, axis))))(
+            jax.ShapeDtypeStruct(sizes, np.bool_)
+        )
+        executable = shlo.compile(exported, options=shlo.Options(cache_dir=None))
+        assert "reduce_general" not in executable.stages["fused"]
+        for share in (0.0, 0.03, 0.5, 1.0):
+            x = RNG.random(sizes) < share
+            most, least = executable(x)
+            np.testing.assert_array_equal(most, x.argmax(axis))
+            np.testing.assert_array_equal(least, x.argmin(axis))

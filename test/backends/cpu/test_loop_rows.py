@@ -1,0 +1,62 @@
+"""What rows of a loop kernel have in common, and the loops that go through them."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from one_kernel import build_fusion, compile_kernel, here, run_kernel
+
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
+from stablehlo_py.dialect import build
+from stablehlo_py.mlir import ir
+
+
+@pytest.mark.skipif(not here(AVX512), reason="needs AVX-512")
+@pytest.mark.parametrize(("columns", "loops"), [(64, 1), (128, 1), (72, 2), (256, 2)])
+def test_it_stays_in_registers(columns: int, loops: int) -> None:
+    def body(x: ir.Value, a: ir.Value) -> ir.Value:
+        return build.like("add", x, build.broadcast(a, [40, columns], [1]))
+
+    random = np.random.default_rng(0)
+    x, a = (random.standard_normal(sizes).astype(np.float32) for sizes in ((40, columns), (columns,)))
+    types = [f"tensor<40x{columns}xf32>", f"tensor<{columns}xf32>"]
+    compiled = compile_kernel(build_fusion("loop", types, body), AVX512)
+    np.testing.assert_array_equal(compiled.run([x, a])[0], x + a)
+    assert "".join(compiled.kernel.functions.values()).count("llvm.cond_br") == loops
+
+
+TYPES = {
+    "i1": np.bool_,
+    "i8": np.int8,
+    "ui16": np.uint16,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "f32": np.float32,
+    "i32": np.int32,
+    "f64": np.float64,
+    "ui64": np.uint64,
+    "complex<f32>": np.complex64,
+    "complex<f64>": np.complex128,
+}
+
+
+@pytest.mark.parametrize("target", here(AVX2, AVX512), ids=lambda target: target.name)
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("sizes", [(3, 1, 2, 5, 24), (2, 3, 7, 2, 13), (9, 30, 4, 2, 24), (2, 3, 5, 3, 200)], ids=str)
+def test_rows_of_many_dimensions(sizes: tuple[int, ...], element: str, target: CpuTarget) -> None:
+    """Dimensions that nothing merges are loops, in whose order rows are read and written."""
+    order = (2, 1, 0, 3, 4)
+    turned = [sizes[dimension] for dimension in order]
+    tiled = [*turned[:3], 3, *turned[3:]]
+
+    def body(x: ir.Value) -> ir.Value:
+        of = ir.Type.parse(element)
+        moved = build.value("transpose", build.tensor(turned, of), x, permutation=list(order))
+        back = build.value("reverse", moved.type, moved, dimensions=[1])
+        return build.value("broadcast", build.tensor(tiled, of), back, dimensions=[0, 1, 2, 4, 5])
+
+    x = np.random.default_rng(0).integers(0, 2 if element == "i1" else 99, sizes).astype(TYPES[element])
+    text = build_fusion("loop", [f"tensor<{'x'.join(map(str, sizes))}x{element}>"], body)
+    (result,) = run_kernel(text, [x], target)
+    np.testing.assert_array_equal(result, np.broadcast_to(np.flip(x.transpose(order), 1)[:, :, :, None], tiled))
