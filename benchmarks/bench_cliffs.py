@@ -326,13 +326,13 @@ def cases() -> Iterator[Case]:
 
 
 def measured(function: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> tuple[float, float, float, float, float]:
-    """Processor seconds of a call, of XLA's, XLA's / ours; seconds of the first compilation, and of XLA's."""
+    """Processor seconds of a call, of XLA's, XLA's / ours; those of the first compilation, and of XLA's."""
     lowered, exported = jax.jit(function).lower(*arrays), jax.export.export(jax.jit(function))(*arrays)
-    started = time.perf_counter()
+    started = time.process_time()
     executable = shlo.compile(exported, options=shlo.Options(threads=1, cache_dir=None))
-    compiled = time.perf_counter()
+    compiled = time.process_time()
     of_xla = lowered.compile()
-    ended = time.perf_counter()
+    ended = time.process_time()
     on_device = jax.device_put(arrays)
     calls = [lambda: executable(*arrays), lambda: jax.block_until_ready(of_xla(*on_device))]
     (ours, xlas), (_, ratio) = interleaved(calls, 3, clock=time.process_time)
