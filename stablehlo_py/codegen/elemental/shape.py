@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I32, Value
 from stablehlo_py.codegen.conversions import convert
-from stablehlo_py.codegen.elemental.core import RULES, Elemental
+from stablehlo_py.codegen.elemental.core import NEAR, RULES, Elemental
 from stablehlo_py.codegen.index import (
+    ZERO,
     Affine,
     Delinearized,
     DryRun,
@@ -28,7 +30,7 @@ from stablehlo_py.codegen.index import (
     scale,
     vector_of,
 )
-from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, element, level_of, parts, select, splat
+from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, each, element, level_of, parts, select, splat
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, maximum, minimum
 from stablehlo_py.dialect.types import i64, i64s, shape, symints, user_location
@@ -237,16 +239,56 @@ def _pad(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 
     groups = _whole_suffix(sizes, whole, lambda d: interior[d] == 0)
     indices = delinearize(e.f, place, products(result, groups), e.lanes)
+    apart = int(interior[-1]) + 1 if sizes and _lies_apart(e, indices, interior[-1] + 1) else 1
+    rest = ZERO  # how far the first lane is behind an element of the operand, where these are spread
 
     def places() -> Iterator[tuple[IntLike, Affine, Value | None]]:
+        nonlocal rest
         for group, index in zip(groups, indices, strict=True):
             first, inner = group[0], math.prod(sizes[dimension] for dimension in group[1:])
             shifted, on_grid = add(e.f, index, -low[first] * inner), None
-            if interior[first]:
+            if apart > 1 and group is groups[-1]:
+                shifted, rest = _nearest(e, shifted, apart)
+            elif interior[first]:
                 shifted, on_grid = grid(e, shifted, interior[first] + 1)
             yield sizes[first] * inner, shifted, on_grid
 
-    return _where_inside(e, operand, places(), lambda: e.value(padding, ()))
+    found = _where_inside(e, operand, places(), lambda: e.value(padding, ()))
+    return found if apart == 1 else _spread(e, found, e.value(padding, ()), apart, rest)
+
+
+def _lies_apart(e: Elemental, indices: Sequence[Affine], step: IntLike) -> bool:
+    """Whether lanes run along a dimension with interior padding of a few elements: those of the operand, which lie side
+    by side, are loaded as they are and spread."""
+    *others, index = indices
+    runs_along = index.contiguous and e.lanes > 1 and all(other.uniform for other in others)
+    return is_known(step) and 1 < step <= NEAR and runs_along and e.predicate is None
+
+
+def _nearest(e: Elemental, index: Affine, step: IntLike) -> tuple[Affine, Affine]:
+    """The element of the operand at or before the first lane, followed by the next ones; how far before."""
+    low, _ = index.bounds(e.lanes)
+    lift = -(-maximum(-low, 0) // step)
+    quotient, rest = divmod_(e.f, add(e.f, replace(index, lane=0), lift * step), step, 1)
+    return replace(add(e.f, quotient, -lift), lane=1), rest
+
+
+def _spread(e: Elemental, found: Lanes, padding: Lanes, step: int, rest: Affine) -> Lanes:
+    """Elements that lie side by side, with padding between them; the first one `rest` before the first lane."""
+    f, lanes = e.f, e.lanes
+    found, between = splat(f, found, lanes), splat(f, padding, lanes)
+    behind = scalar(f, rest)
+    result: Lanes | None = None
+    for number in range(step):
+        order = [lane // step if lane % step == 0 else lanes for lane in range(number, number + lanes)]
+        moved = each(lambda a, b, order=order: f.shuffle(a, b, order), found, between)
+        if not isinstance(behind, Value):
+            if behind == number:
+                return moved
+            continue
+        result = moved if result is None else _either(e, f.cmp("eq", behind, f.const(number)), moved, result)
+    assert result is not None
+    return result
 
 
 def grid(e: Elemental, index: Affine, step: IntLike) -> tuple[Affine, Value | None]:

@@ -60,3 +60,26 @@ def test_rows_of_many_dimensions(sizes: tuple[int, ...], element: str, target: C
     text = build_fusion("loop", [f"tensor<{'x'.join(map(str, sizes))}x{element}>"], body)
     (result,) = run_kernel(text, [x], target)
     np.testing.assert_array_equal(result, np.broadcast_to(np.flip(x.transpose(order), 1)[:, :, :, None], tiled))
+
+
+@pytest.mark.parametrize("target", here(AVX2, AVX512), ids=lambda target: target.name)
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("interior", [1, 2, 3, 4])
+def test_interior_padding_along_rows(interior: int, element: str, target: CpuTarget) -> None:
+    """Elements are loaded side by side and spread; edges are added and cut off, rows have vectors without edges."""
+    random, of = np.random.default_rng(0), TYPES[element]
+    padding = np.asarray(1 if element == "i1" else 7, of)
+    for rows, columns, low, high in ((3, 5, 0, 0), (2, 37, 3, -2), (1, 700, -1, 4), (4, 101, -5, -1), (2, 300, 2, 1)):
+        x = random.integers(0, 2 if element == "i1" else 99, (rows, columns)).astype(of)
+        wide = np.full((rows, columns + (columns - 1) * interior), padding, of)
+        wide[:, :: interior + 1] = x
+        wide = wide[:, max(-low, 0) : wide.shape[1] + min(high, 0)]
+        expected = np.pad(wide, [(1, 0), (max(low, 0), max(high, 0))], constant_values=padding)
+
+        def body(x: ir.Value, low: int = low, high: int = high, sizes: tuple[int, ...] = expected.shape) -> ir.Value:
+            of = ir.Type.parse(element)
+            edges = {"low": [1, low], "high": [0, high], "interior": [0, interior]}
+            return build.value("pad", build.tensor(sizes, of), x, build.constant(padding, of), **edges)
+
+        text = build_fusion("loop", [f"tensor<{rows}x{columns}x{element}>"], body)
+        np.testing.assert_array_equal(run_kernel(text, [x], target)[0], expected)
