@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
-from stablehlo_py.backends.cpu.split import function_object, section_of
+from stablehlo_py.backends.cpu.split import function_object, remaining_object, section_of
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
@@ -116,8 +116,7 @@ class ObjectCompiler:
         """Object files of everything added, in order, those of common units first. Interrupted by Ctrl-C, it ends when
         the shards at work are done."""
         if self.is_small:
-            common = self._common_objects()
-            return [*common, *([self._compiled(self._pending)] if self._pending else [])]
+            return self._together()
         try:
             self._flush()
             common = self._common_objects()  # while threads are at shards
@@ -132,6 +131,24 @@ class ObjectCompiler:
 
     def _compiled(self, units: list[Unit]) -> bytes:
         return _compiled(capi(), capi().handle(self._context), units)
+
+    def _together(self) -> list[bytes]:
+        """All that fits into one shard, common units that the process does not know included: an engine costs more than
+        to take its file apart."""
+        own = self._pending
+        if not own or not self._common:
+            return [*self._common_objects(), *([self._compiled(own)] if own else [])]
+        remaining: list[bytes] = []
+
+        def make(units: list[Unit]) -> list[bytes]:
+            made = ObjectFile(self._compiled([*own, *map(_in_own_section, units)]))
+            remaining.append(remaining_object(made, [symbol for unit in own for symbol in unit.symbols]))
+            return [function_object(made, unit.symbols[0]) for unit in units]
+
+        common = _common.all_of(self._common, make)
+        if not remaining:  # all are known
+            make([])
+        return [*common, *remaining]
 
     def _common_objects(self) -> list[bytes]:
         """Of common units: those that the process does not know are compiled together, and taken apart."""

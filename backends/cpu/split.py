@@ -1,10 +1,12 @@
-"""Object files of single functions, out of one that LLVM made of several: each with the constants that it reads.
+"""Object files of single functions, out of one that LLVM made of a program: each with the constants that it reads,
+and one of all that remains.
 
-What is written depends on the function alone, not on those that were compiled with it.
+What is written depends on the functions in it alone, not on those that were compiled with them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from struct import Struct
 
@@ -25,10 +27,10 @@ from stablehlo_py.backends.cpu.elf import (
 
 _RELOCATION = Struct("<QIIq")
 _LINK_INFO, _TEXTS = 0x40, 3  # SHF_INFO_LINK, SHT_STRTAB
-_GLOBAL, _FUNCTION, _SECTION = 1 << 4, 2, 3  # STB_GLOBAL, STT_FUNC, STT_SECTION
+_GLOBAL, _TYPE = 1 << 4, 0xF  # STB_GLOBAL; the rest of a symbol's info
+_OBJECT, _FUNCTION, _SECTION = 1, 2, 3  # STT_OBJECT, STT_FUNC, STT_SECTION
 _VECTOR = 64  # bytes of the largest one
 _CODE, _CODE_RELOCATIONS, _CONSTANTS, _SYMBOLS, _NAMES = range(1, 6)  # sections
-_OF_CONSTANTS, _OF_CODE = 1, 2  # symbols
 
 
 def section_of(symbol: str) -> str:
@@ -43,14 +45,41 @@ def function_object(file: ObjectFile, symbol: str) -> bytes:
         LoadError: it needs more than constants and functions of other files.
     """
     number = file.names.index(section_of(symbol))
-    constants, outside, relocations = _Constants(file), [""], []
+    return _taken_out(file, number, [Symbol(0, _GLOBAL | _FUNCTION, 0, number, 0, file.rows[number].size)], [symbol])
+
+
+def remaining_object(file: ObjectFile, symbols: Sequence[str]) -> bytes:
+    """An object file with those functions, which have no sections of their own, and with all data that have names: the
+    constants that functions read have none.
+
+    Raises:
+        LoadError: as `function_object`.
+    """
+    named = dict(zip(file.symbol_names, file.symbol_rows, strict=True))
+    data = {name: row for name, row in named.items() if row.info & _TYPE == _OBJECT}
+    given = [*symbols, *(name for name, row in data.items() if row.is_exchanged)]
+    kept = sorted({row.section for row in data.values()})
+    return _taken_out(file, named[symbols[0]].section, [named[name] for name in given], given, kept)
+
+
+def _taken_out(
+    file: ObjectFile, number: int, rows: Sequence[Symbol], symbols: Sequence[str], data: Sequence[int] = ()
+) -> bytes:
+    """A section of code with the constants that it reads, and sections of data as they are; `symbols` that lie in them,
+    as `rows` say."""
+    places = {number: _CODE, **{section: _NAMES + 1 + place for place, section in enumerate(data)}}
+    sections_of = [_CONSTANTS, *places.values()]  # in the order of their symbols
+    first = 1 + len(sections_of)
+    constants, outside, relocations = _Constants(file), [], []
     for table in file.numbers(RELOCATIONS):
+        if file.rows[table].info in data:
+            raise damaged("has tables of addresses")
         if file.rows[table].info != number:
             continue
         for place, type_, symbol_number, addend in sorted(_RELOCATION.iter_unpack(file.data(table))):
             named = file.symbol_rows[symbol_number]
-            if named.section == number:
-                target, addend = _OF_CODE, named.value + addend
+            if named.section in places:
+                target, addend = 1 + sections_of.index(places[named.section]), named.value + addend
             elif named.section == UNDEFINED or file.rows[named.section].flags & EXECUTE:
                 if named.section == UNDEFINED:
                     name = file.symbol_names[symbol_number]
@@ -58,17 +87,19 @@ def function_object(file: ObjectFile, symbol: str) -> bytes:
                     name, addend = file.names[named.section].removeprefix(section_of("")), named.value + addend
                 if name not in outside:
                     outside.append(name)
-                target = _OF_CODE + outside.index(name)
+                target = first + len(symbols) + outside.index(name)
             else:
-                target, addend = _OF_CONSTANTS, constants.place(named.section, named.value + addend)
+                target, addend = 1, constants.place(named.section, named.value + addend)
             relocations.append(_RELOCATION.pack(place, type_, target, addend))
-    code = bytes(file.data(number))
     names = _Names()
-    symbols = [
+    inside = [
+        row._replace(name=names.add(name), section=places[row.section]) for name, row in zip(symbols, rows, strict=True)
+    ]
+    all_symbols = [
         Symbol(0, 0, 0, UNDEFINED, 0, 0),
-        Symbol(0, _SECTION, 0, _CONSTANTS, 0, 0),
-        Symbol(names.add(symbol), _GLOBAL | _FUNCTION, 0, _CODE, 0, len(code)),
-        *(Symbol(names.add(name), _GLOBAL, 0, UNDEFINED, 0, 0) for name in outside[1:]),
+        *(Symbol(0, _SECTION, 0, section, 0, 0) for section in sections_of),
+        *inside,
+        *(Symbol(names.add(name), _GLOBAL, 0, UNDEFINED, 0, 0) for name in outside),
     ]
     alignment = file.rows[number].alignment
     texts = [names.add(name) for name in (".text", ".rela.text", ".rodata", ".symtab", ".strtab")]
@@ -77,11 +108,16 @@ def function_object(file: ObjectFile, symbol: str) -> bytes:
         Section(texts[0], CONTENT, ALLOCATE | EXECUTE, *in_file, 0, 0, alignment, 0),
         Section(texts[1], RELOCATIONS, _LINK_INFO, *in_file, _SYMBOLS, _CODE, 8, _RELOCATION.size),
         Section(texts[2], CONTENT, ALLOCATE, *in_file, 0, 0, constants.alignment, 0),
-        Section(texts[3], SYMBOLS, 0, *in_file, _NAMES, _OF_CODE, 8, SYMBOL.itemsize),
+        Section(texts[3], SYMBOLS, 0, *in_file, _NAMES, first, 8, SYMBOL.itemsize),
         Section(texts[4], _TEXTS, 0, *in_file, 0, 0, 1, 0),
+        *(
+            Section(names.add(file.names[each]), CONTENT, ALLOCATE, *in_file, 0, 0, file.rows[each].alignment, 0)
+            for each in data
+        ),
     ]
-    packed = b"".join(each.packed for each in symbols)
-    contents = [code, b"".join(relocations), bytes(constants.content), packed, bytes(names.content)]
+    packed = b"".join(each.packed for each in all_symbols)
+    code = [bytes(file.data(number)), b"".join(relocations), bytes(constants.content), packed, bytes(names.content)]
+    contents = [*code, *(bytes(file.data(each)) for each in data)]
     return pack_file(file.machine, file.flags, list(zip(sections, contents, strict=True)), _NAMES)
 
 

@@ -78,7 +78,7 @@ class GpuEmitter(LlvmEmitter):
     named_shared_bytes = 1 << 30
     index_bits = 32  # of 64 bits, a sum takes two instructions, a product four, a division by a number 20
     spelled: Mapping[str, str] = {}
-    table_linkage, table_space = "internal", GLOBAL
+    table_space = GLOBAL
 
     def __init__(self, target: TargetDescription | None = None, threads: int = 0, blocks: int = 0) -> None:
         super().__init__(target)

@@ -56,7 +56,7 @@ class LlvmEmitter(Emitter):
     divides_as_floats = short_nans = True
     types = PointerTypes({PTR.text: "!llvm.ptr"})
     function_convention = ""  # how functions call each other, in the words of the dialect
-    table_linkage, table_space = "private", 0
+    table_space = 0
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         super().__init__(target)
@@ -102,7 +102,7 @@ class LlvmEmitter(Emitter):
         array = element.text
         for size in reversed(numbers.shape):
             array = f"array<{size} x {array}>"
-        return f"llvm.mlir.global {cls.table_linkage} constant @{name}({body}) {attributes} : !llvm.{array}"
+        return f"llvm.mlir.global internal constant @{name}({body}) {attributes} : !llvm.{array}"
 
     @classmethod
     def section(cls, name: str, section: str, content: bytes) -> str:

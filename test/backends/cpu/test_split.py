@@ -15,9 +15,12 @@ from stablehlo_py.backends.cpu.elf import RELOCATION, RELOCATIONS, UNDEFINED, Ob
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
-from stablehlo_py.backends.cpu.split import function_object, section_of
+from stablehlo_py.backends.cpu.signature import global_of
+from stablehlo_py.backends.cpu.split import function_object, remaining_object, section_of
 from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.codegen.builder import F64, Function
+from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.errors import LoadError
 
 OPTIONS = shlo.Options(isolate=False, cache_dir=None)
 
@@ -80,6 +83,32 @@ def test_a_file_says_what_the_function_needs() -> None:
     assert {-7.125, 3.25} <= set(constants[: len(constants) // 8 * 8].view(np.float64)) or not len(constants)
 
 
+def test_what_remains_has_its_data() -> None:
+    emitter = host_target().emitter()
+    numbers = np.arange(2.0, 34.0)
+    texts = [constant_table("table", numbers, F64, emitter), global_of(b"signed")]
+    f = Function("own", [("x", F64)], emitter, result=F64)
+    y = f.call("one", [f.x], F64, external=True)
+    assert y is not None
+    f.ret(f.fadd(f.fmul(y, f.const(0.625, F64)), f.load(F64, f.address_of("table"), 9)))
+    own = Unit(("own",), "\n".join([*texts, f.text()]), tuple(f.externals.items()))
+    one, other = affine("one", 3.25, 0.5), affine("other", -7.125, 3.25)
+    together = ObjectFile(compile_units([own, *map(objects._in_own_section, (one, other))]))
+    content = remaining_object(together, own.symbols)
+    assert call(NativeCode([content, *split_of(one)]), "own", 2.0) == 7.0 * 0.625 + 11.0
+    assert content == remaining_object(ObjectFile(compile_units([own])), own.symbols)  # alone
+    file = ObjectFile(content)
+    assert bytes(file.data(file.names.index(".shlo.signature"))) == b"signed"
+
+
+def test_tables_of_addresses_are_refused() -> None:
+    at = "llvm.mlir.global internal constant @at() : !llvm.ptr {\n%0 = llvm.mlir.addressof @one : !llvm.ptr\n"
+    one = affine("one", 3.25, 0.5)
+    unit = Unit(one.symbols, f"{one.text}\n{at}llvm.return %0 : !llvm.ptr\n}}")
+    with pytest.raises(LoadError, match="tables of addresses"):
+        remaining_object(ObjectFile(compile_units([unit])), ["one"])
+
+
 def test_what_is_written_is_read() -> None:
     row = Section(1, 1, 2, 0, 0, 0, 0, 0, 16, 0)
     names = b"\0.data\0.names\0"
@@ -98,7 +127,12 @@ def product(element: str, depth: int) -> str:
     )
 
 
-PROGRAMS = [product("f32", 1024), product("i8", 1024), product("f64", 768)]
+FFT = (
+    "func.func @main(%x: tensor<8x256xcomplex<f32>>) -> tensor<8x256xcomplex<f32>> {\n"
+    "%0 = stablehlo.fft %x, type = FFT, length = [256] : (tensor<8x256xcomplex<f32>>) -> tensor<8x256xcomplex<f32>>\n"
+    "return %0 : tensor<8x256xcomplex<f32>>\n}"
+)
+PROGRAMS = [product("f32", 1024), product("i8", 1024), product("f64", 768), FFT]
 
 
 def test_programs_are_the_same_whatever_was_compiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
