@@ -254,6 +254,8 @@ class AttentionProgram:
 
     def keep_at(self, at: Places, largest: Value, total: Value, mask: Value | None = None) -> None:
         """Write what others read of a row, the maximum of its scores, and the sum of its weights."""
+        if not self.kept:
+            return
         e, _ = self._of_row(at, largest, total)
         for number, value in self.kept.items():
             place = self._place(self.found.axes[self.graph.producer[self.graph.values.index(value)]], at)

@@ -232,16 +232,40 @@ class Tile:
 
     def _keys(self, end: Index, begin: Value, *carried: Value) -> list[Value]:
         """A tile of keys: the largest scores, and the sums of weights."""
-        f, p, n = self.f, self.p, self.vectors
+        f, n = self.f, self.vectors
         count = f.imin(self.a.keys, f.isub(end, begin))
         self._products(begin, count)
         largest = self._scores(begin, count, carried[:n])
-        references = [p.reference(each) for each in largest]
-        scales = [p.scale(before, after) for before, after in zip(carried[:n], largest, strict=True)]
+        references, scales = self._references(carried[:n], largest)
         sums = self._weights(begin, count, references)
         self._values(begin, count, scales)
         totals = [f.fma(*each) for each in zip(carried[n:], scales, sums, strict=True)]
         return [*largest, *totals]
+
+    def _references(self, before: Sequence[Value], after: Sequence[Value]) -> list[list[Value]]:
+        """What is subtracted of scores, and what sums so far are multiplied with, by the largest scores.
+        Through memory, vector by vector: each has the code of an exponential, which runs once a tile of keys."""
+        f, p = self.f, self.p
+        room = self._put(before, after)
+
+        def one(v: Index) -> None:
+            was, is_ = self._taken(room, v)
+            f.store(p.reference(is_), room, self._at(0, v))
+            f.store(p.scale(was, is_), room, self._at(1, v))
+
+        f.loop(0, self.vectors, 1, one)
+        return [list(line) for line in zip(*(self._taken(room, v) for v in range(self.vectors)), strict=True)]
+
+    def _put(self, *lines: Sequence[Value]) -> Value:
+        """Two lines of vectors in memory."""
+        room = self.a.room_r.at(self.f)
+        for line, values in enumerate(lines):
+            for v, value in enumerate(values):
+                self.f.store(value, room, self._at(line, v))
+        return room
+
+    def _taken(self, room: Value, v: Index) -> list[Value]:
+        return [self.f.load(self.type, room, self._at(line, v)) for line in range(2)]
 
     def _sums(self, height: int, steps: Index, left: Value, strides: tuple[int, int], right: Value) -> list[Value]:
         """Products of `height` rows of numbers and the vectors of a tile, summed over so many steps. `strides`: of the
@@ -352,10 +376,7 @@ class Tile:
     def _finish(self, largest: Sequence[Value], totals: Sequence[Value]) -> None:
         """Divide the results by the sums of weights, and store them, row by row."""
         f, lanes = self.f, self.lanes
-        room = self.a.room_r.at(f)
-        for line, values in enumerate((largest, totals)):
-            for v, value in enumerate(values):
-                f.store(value, room, self._at(line, v))
+        self._put(largest, totals)
         for v, rows in enumerate(zip(largest, totals, strict=True)):
             self.p.keep_at({**self.places, self.a.row: self.at_rows[v]}, *rows, self._predicate(v))
         whole = self.valid // lanes
@@ -367,7 +388,7 @@ class Tile:
         """The results of the first `valid` queries of a vector."""
         f, p, a, lanes = self.f, self.p, self.a, self.lanes
         of, first = element(p.output), f.iadd(self.first, f.imul(v, lanes))
-        largest, total = (f.load(self.type, a.room_r.at(f), self._at(line, v)) for line in range(2))
+        largest, total = self._taken(a.room_r.at(f), v)
         made = p.results_at({**self.places, a.row: lane_index(first, a.rows, lanes, lanes)}, largest, total)
 
         def square(start: Index, count: int = lanes) -> None:
