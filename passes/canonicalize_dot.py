@@ -107,8 +107,11 @@ def dot_outer(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 )
 def dot_short_sums(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "dot(x, y) -> reduce(broadcast(x) * y)"
+    contract = i64s(op, "lhs_contract")
+    if len(contract) != 1 or not always_at_most(shape(op.operands[0])[contract[0]], 4):
+        return None
     numbers, element = DotNumbers.of(op), op.result.type.element_type
-    if len(numbers.lhs_contract) != 1 or any(operand.type.element_type != element for operand in op.operands):
+    if any(operand.type.element_type != element for operand in op.operands):
         return None
     if not isinstance(element, ir.F32Type | ir.F64Type):
         return None
@@ -116,7 +119,7 @@ def dot_short_sums(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         x, y = op.operands[1 - which], op.operands[which]
         (x_batch, x_contract), (y_batch, y_contract) = numbers.side(1 - which), numbers.side(which)
         last, sizes = y.type.rank - 1, shape(y)
-        in_order = y_batch == list(range(len(y_batch))) and y_contract == [last] and always_at_most(sizes[last], 4)
+        in_order = y_batch == list(range(len(y_batch))) and y_contract == [last]
         if numbers.free(1 - which, x.type.rank) or not in_order:
             continue
         x = rewriter.transpose(x, [*x_batch, *x_contract])

@@ -119,6 +119,10 @@ class CpuProgram(NativeProgram):
             self.f.ret_if(refused, self.f.const(NO_TILES, I32))
         self.emit()
         self.f.emit.is_optimized = self.loops  # a step that runs once takes as long as its kernel
+        for name, function in self._tabled.items():
+            function.emit.is_optimized = self.loops or not self._is_long(name)
+        for task in self._tasks.values():  # of phases that are worth threads
+            task.emit.is_optimized = self.loops
 
     @property
     def uses_pool(self) -> bool:
@@ -137,6 +141,11 @@ class CpuProgram(NativeProgram):
         """Whether it is over so soon that code without optimization, which takes up to twice as long, takes no more of
         a call that anybody could measure. On x86-64, where it was measured."""
         return self._target.architecture is X86_64 and self._ns < COSTS.quick_ns
+
+    def _is_long(self, step: str) -> bool:
+        """Whether a kernel takes so long that nobody notices how good the code is that calls it."""
+        phases = self.kernels[step].phases if step in self.kernels else ()
+        return sum(phase.nanoseconds for phase in phases) >= COSTS.parallel_ns
 
     def helpers(self) -> Sequence[Function]:
         """What hands phases to threads."""

@@ -183,10 +183,12 @@ def _read_in_place(block: ir.Block, ops: list[ir.Operation]) -> set[int]:
 
 
 def _keeps_order(op: ir.Operation) -> bool:
-    record = record_of(op.name)
-    if op.name not in ("hlo.reshape", "hlo.broadcast") and (record is None or record.work is not Work.ELEMENTS):
+    name = op.name
+    record = record_of(name)
+    if name not in ("hlo.reshape", "hlo.broadcast") and (record is None or record.work is not Work.ELEMENTS):
         return False
-    return all(num_elements(operand) == num_elements(op.results[0]) for operand in op.operands)
+    elements = num_elements(op.results[0])
+    return all(num_elements(operand) == elements for operand in op.operands)
 
 
 def _last_phase(ops: list[ir.Operation]) -> set[int]:

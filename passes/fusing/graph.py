@@ -59,7 +59,7 @@ class Node:
         operands: list[int],
         producers: list[int],
         outside: bool,
-        costs: Costs,
+        work: tuple[Work, int, bool],
     ) -> None:
         self.index = index
         self.op = op
@@ -71,17 +71,15 @@ class Node:
         self.results: list[int] = []
         self.shape: tuple[IntLike, ...] = ()
         self.elements: IntLike = 0
-        full_name = op.name
-        self.work, self.flops, self.expensive = _work(full_name, costs)
+        self.work, self.flops, self.expensive = work
         self.free = self.work is Work.INDICES
         # Result element i comes from element i of each operand.
         self.in_order = self.work is Work.ELEMENTS or name == "reshape"
-        self.stays = role == ALONE and effect_kind(full_name) in (CUSTOM_CALL, IMPURE)  # also without users
+        self.stays = role == ALONE and effect_kind(op.name) in (CUSTOM_CALL, IMPURE)  # also without users
         self.attributes: dict[str, tuple[IntLike, ...]] = {}
 
 
-@functools.lru_cache(maxsize=512)
-def _work(name: str, costs: Costs) -> tuple[Work, int, bool]:
+def _work(costs: Costs, name: str) -> tuple[Work, int, bool]:
     """What an op of that name does, its flops for an element, and whether it must not be evaluated twice."""
     record = record_of(name)
     return Work.OPAQUE if record is None else record.work, flops_per_element(record), costs.is_expensive(record)
@@ -102,6 +100,7 @@ class Graph:
         self.users: list[list[int]] = []
         self._ids: dict[ir.Value, int] = {}
         self._infos: dict[ir.Type, TensorInfo | None] = {}
+        self._work = functools.cache(functools.partial(_work, costs))  # of names: to hash costs takes longer than that
         for argument in block.arguments:
             self._value(argument, -1)
         for view in block.operations:
@@ -143,7 +142,7 @@ class Graph:
                     seen.add(number)
                     operands.append(number)
         producers = [self.producer[operand] for operand in operands]
-        node = Node(len(self.nodes), op, short, role, operands, producers, outside, self.costs)
+        node = Node(len(self.nodes), op, short, role, operands, producers, outside, self._work(name))
         self.nodes.append(node)
         node.results = [self._value(result, node.index) for result in op.results]
         for operand in operands:

@@ -330,12 +330,12 @@ class ProducerFusion:
             return None
         if cluster.kind == "reduce_general" and not self._is_cheap_operand(cluster, node):
             return None
-        most = 2 * size_hint(plan.trip_count) >= size_hint(node.elements)
-        if self.policy.strided and most and is_skewed(self.clusters, cluster, node):
+        trips, elements = size_hint(plan.trip_count), size_hint(node.elements)
+        if self.policy.strided and 2 * trips >= elements and is_skewed(self.clusters, cluster, node):
             return None
         split, is_index = self.row_of[node.index], self._is_index(cluster, node)
         is_free = node.free or is_index or self._is_constant_subtree(node)
-        if size_hint(plan.trip_count) <= size_hint(node.elements) or is_free:
+        if trips <= elements or is_free:
             return plan
         if split and cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
             return ProducerPlan(split.rows, plan.index_map, "row", split)

@@ -159,7 +159,8 @@ def byte_size(type_: ir.Type) -> int:
 
 def tensor_bytes(value: ir.Value | ir.Type) -> IntLike:
     """Bytes of a dense row-major tensor."""
-    return num_elements(value) * byte_size(element_type(value))
+    type_ = _tensor(value)
+    return num_elements(type_) * byte_size(type_.element_type)
 
 
 def module_of(op: ir.Operation) -> ir.Operation:

@@ -65,24 +65,31 @@ def load(
 
 def load_source(found: Source, context: ir.Context, entry: str | None = None, isolate: bool = True) -> ir.Module:
     """What `load` does with a source that was read."""
-    module = load_marked(found, context, entry, isolate)
-    with readable_names(found):
-        expand(module)
+    module, has_calls = _load(found, context, entry, isolate)
+    if has_calls:  # marks are some of them
+        with readable_names(found):
+            expand(module)
     return module
 
 
 def load_marked(found: Source, context: ir.Context, entry: str | None = None, isolate: bool = True) -> ir.Module:
     """The same, but calls still mark where values become shards and whole again (frontend/shards.py)."""
+    return _load(found, context, entry, isolate)[0]
+
+
+def _load(found: Source, context: ir.Context, entry: str | None, isolate: bool) -> tuple[ir.Module, bool]:
+    """The module, and whether it has custom calls."""
     module = read_module(found, context, isolate)
     with readable_names(found):
         select_entry(module, entry, found.name)
         check_elements(module)
-        translate(module, check_declared(module))
+        calls = check_declared(module)
+        translate(module, calls)
         if found.tokens:
             make_tokens_arrays(module)
     if found.export is not None:
         attach(module, found.export)
-    return module
+    return module, bool(calls)
 
 
 def read_module(source: Source, context: ir.Context, isolate: bool = True) -> ir.Module:

@@ -60,11 +60,12 @@ ON_BOOLEANS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"
 @rule(*(f"stablehlo.{name}" for name in ON_BOOLEANS))
 def arithmetic(op: ir.OpView) -> ir.Value:
     """Arithmetic on numbers; logic on booleans."""
-    name = op.operation.name.removeprefix("stablehlo.")
+    name = op.name.removeprefix("stablehlo.")
     lhs, rhs = op.operands
-    if is_bool(element_type(lhs)):
+    type_ = lhs.type
+    if is_bool(element_type(type_)):
         name = ON_BOOLEANS[name]
-    return build.like(name, lhs, rhs)
+    return build.value(name, type_, lhs, rhs)
 
 
 @rule("stablehlo.negate")
