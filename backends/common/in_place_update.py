@@ -6,6 +6,7 @@ a step before the last computes it into scratch memory."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
@@ -13,8 +14,8 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import cone
 from stablehlo_py.codegen.builder import I8, Function, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.elemental.shape import start_indices
-from stablehlo_py.codegen.index import Delinearized, add, delinearize
+from stablehlo_py.codegen.elemental.shape import products, start_indices, whole_suffix
+from stablehlo_py.codegen.index import Delinearized, add, delinearize, digits, scale
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
@@ -93,19 +94,17 @@ class InPlaceUpdate(ABC):
 
     def _write(self, number: int, root: ir.Value, starts: Sequence[ir.Value], scratch: IntLike | None) -> None:
         """Write the update to its place in the result."""
-        op = root.owner
-        sizes, update = shape(root), op.operands[1]
-        window = shape(update)
+        update = root.owner.operands[1]
+        sizes, window = shape(root), shape(update)
+        groups = whole_suffix(sizes, lambda dimension: sizes[dimension] == window[dimension], lambda dimension: True)
+        counts = products(window, groups)
 
         def destination(f: Function, e: Elemental, place: Delinearized) -> tuple[Value, Delinearized]:
             moved = []
             origin = start_indices(e, starts, sizes, window)
-            for size, part, first, index in zip(
-                sizes, window, origin, delinearize(f, place, window, e.lanes), strict=True
-            ):
-                del part
-                if size != 1:
-                    moved.append((size, add(f, index, first)))
-            return self._target(f, number), tuple(moved)
+            for group, index in zip(groups, delinearize(f, place, counts, e.lanes), strict=True):
+                first, inner = group[0], math.prod(sizes[dimension] for dimension in group[1:])
+                moved.append((sizes[first] * inner, add(f, index, scale(f, origin[first], inner))))
+            return self._target(f, number), digits(moved)
 
-        self._walk(f".write{number}", update, destination, scratch, split=window)
+        self._walk(f".write{number}", update, destination, scratch, split=counts)

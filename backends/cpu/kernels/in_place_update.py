@@ -52,7 +52,11 @@ class _Update(InPlaceUpdate):
         space = refine(self.fusion, self.target, [value], list(split) or [count])
         values = cone([value])
         lanes = lanes_for(self.target, [value, *values], count)
-        sizes = merge_short(space.sizes, 1 if split else lanes)
+        # Loops of different dimensions of the destination stay apart: it would have to divide.
+        loops = [loop for loop in zip(space.origin, space.sizes, strict=True) if loop[1] != 1] or [(0, 1)]
+        last = loops[-1][0]
+        sizes = [size for origin, size in loops if origin != last]
+        sizes += merge_short([size for origin, size in loops if origin == last], lanes)
         inner = sizes[-1]
         lanes = lanes_for(self.target, [value, *values], inner)
         f = phase_function(self.fusion, self.target, suffix)

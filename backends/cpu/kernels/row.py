@@ -119,12 +119,19 @@ class _Row:
             self.lanes = full_lanes
             self.staged = self._staged(results)
             if self._across_ns() <= self._along_ns(along):
-                self.column_sizes, self.row_sizes = column_sizes, [rows]
+                self.column_sizes = column_sizes
+                if not self._fits_lanes(self.row_sizes[-1]):
+                    self.row_sizes = [rows]
                 return
         self.across, self.column_sizes, self.lanes = False, merged, along
         self.staged = self._staged(results)
 
     # --- rows in lanes, or columns -----------------------------------------------------------------------------------
+
+    def _fits_lanes(self, rows: IntLike) -> bool:
+        """Whether groups of rows end where a loop of so many does, but for an overlap: then their places need no
+        divisions."""
+        return always_at_most(self.lanes, rows) and not (self.aliased and rows % self.lanes)
 
     def _across_ns(self) -> float:
         """Of as many rows as there are lanes, one per lane: elements of a column are columns apart."""
@@ -215,7 +222,7 @@ class _Row:
 
     def emit(self) -> Kernel:
         f = phase_function(self.fusion, self.target)
-        groups = -(-self.rows // self.lanes) if self.across else self.rows
+        groups = math.prod(self._groups()) if self.across else self.rows
         f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
         columns, rest = self._columns_and_rest()
         vectors = size_hint(self.columns if self.across else -(-self.columns // self.lanes))
@@ -223,14 +230,20 @@ class _Row:
         cost += (COSTS.vector_ns(rest, 0, 0) if self.across else self._numbers_ns(rest)) + 5.0
         return Kernel.of(phase(f, groups, cost), private_bytes=self.private_bytes)
 
+    def _groups(self) -> list[IntLike]:
+        """Loops over groups of rows in lanes."""
+        return [*self.row_sizes[:-1], -(-self.row_sizes[-1] // self.lanes)]
+
     def _row(self, f: Function, i: Index) -> None:
         e = Elemental(f, self.fusion, self.target, self.lanes)
+        sizes = self._groups() if self.across else self.row_sizes
+        count = math.prod(sizes)
+        row = delinearize(f, ((count, affine_of(i, count - 1)),), sizes, 1)
         if self.across:
-            start, whole = f.imul(i, self.lanes), self.rows % self.lanes == 0
-            start = start if whole else f.imin(start, self.rows - self.lanes)
-            row = [lane_index(start, self.rows, self.lanes, self.lanes if whole else 1)]
-        else:
-            row = delinearize(f, ((self.rows, affine_of(i, self.rows - 1)),), self.row_sizes, 1)
+            inner = self.row_sizes[-1]
+            start, whole = f.imul(f.index(scalar(f, row[-1])), self.lanes), inner % self.lanes == 0
+            start = start if whole else f.imin(start, inner - self.lanes)
+            row[-1] = lane_index(start, inner, self.lanes, self.lanes if whole else 1)
         row_place = delinearized(self.row_sizes, row)
         here = linear_index(f, row_place)
 

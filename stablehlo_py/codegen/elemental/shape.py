@@ -117,7 +117,7 @@ def _reverse(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 # --- windows ---------------------------------------------------------------------------------------------------------
 
 
-def _whole_suffix(sizes: Sequence[IntLike], whole: Callable[[int], bool], steps: Callable[[int], bool]) -> list[range]:
+def whole_suffix(sizes: Sequence[IntLike], whole: Callable[[int], bool], steps: Callable[[int], bool]) -> list[range]:
     """Runs in which only the first dimension may be partial: what follows it is taken whole, so the run is one range of
     memory.
     """
@@ -130,7 +130,7 @@ def _sliced(
     """The operand at starts + place * strides."""
     source, result = shape(op.operands[0]), shape(op.results[0])
     # The dimension before a whole one must step by 1, and so must all of the run: a whole dimension always does.
-    groups = _whole_suffix(source, lambda d: source[d] == result[d], lambda d: strides[d] == 1)
+    groups = whole_suffix(source, lambda d: source[d] == result[d], lambda d: strides[d] == 1)
     moved = []
     for group, index in zip(groups, delinearize(e.f, place, products(result, groups), e.lanes), strict=True):
         first, inner = group[0], math.prod(source[dimension] for dimension in group[1:])
@@ -209,7 +209,7 @@ def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Delinearized) -> L
     if 0 in window:
         return e.value(operand, place)
     starts = start_indices(e, list(op.operands)[2:], sizes, window)
-    groups = _whole_suffix(sizes, lambda d: sizes[d] == window[d], lambda d: True)
+    groups = whole_suffix(sizes, lambda d: sizes[d] == window[d], lambda d: True)
     indices = delinearize(e.f, place, products(sizes, groups), e.lanes)
 
     def places() -> Iterator[tuple[IntLike, Affine, Value | None]]:
@@ -237,7 +237,7 @@ def _pad(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     def whole(d: int) -> bool:
         return sizes[d] == result[d] and low[d] == 0 and interior[d] == 0
 
-    groups = _whole_suffix(sizes, whole, lambda d: interior[d] == 0)
+    groups = whole_suffix(sizes, whole, lambda d: interior[d] == 0)
     indices = delinearize(e.f, place, products(result, groups), e.lanes)
     apart = int(interior[-1]) + 1 if sizes and _lies_apart(e, indices, interior[-1] + 1) else 1
     rest = ZERO  # how far the first lane is behind an element of the operand, where these are spread

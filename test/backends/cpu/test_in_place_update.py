@@ -94,6 +94,37 @@ def test_one_element_of_a_vector(attributes, target) -> None:
     )
 
 
+@pytest.mark.parametrize("attributes", IN_PLACE)
+@pytest.mark.parametrize("window", [(5, 8, 3), (6, 9, 3), (4, 10, 3), (1, 2, 3), (6, 9, 2)])
+@pytest.mark.parametrize("element, dtype", [("f32", np.float32), ("f64", np.float64), ("i8", np.int8)])
+def test_a_window_is_as_long_as_its_whole_dimensions_go_on(element, dtype, window, attributes, target) -> None:
+    """`x.at[1:, 2:].add(u * row)`, where u has all of the last dimension: one range of memory for each first index."""
+    x, u, row = ((4 * normal(*sizes)).astype(dtype) for sizes in ((6, 10, 3), window, window[-1:]))
+    starts = [size - part for size, part in zip(x.shape, window, strict=True)]
+    inside = tuple(slice(start, None) for start in starts)
+    expected = x.copy()
+    expected[inside] += u * row
+
+    def body(x: ir.Value, u: ir.Value, row: ir.Value) -> ir.Value:
+        old = build.value("slice", u.type, x, start=starts, limit=x.type.shape, strides=[1] * 3)
+        new = build.like("add", old, build.like("multiply", u, build.broadcast(row, window, [2])))
+        at = (build.constant(np.int32(start), ir.Type.parse("i32")) for start in starts)
+        return build.value("dynamic_update_slice", x.type, x, new, *at)
+
+    inputs = [f"tensor<{'x'.join(map(str, sizes))}x{element}>" for sizes in ((6, 10, 3), window, window[-1:])]
+    text = build_fusion("in_place_update", inputs, body, attributes)
+    np.testing.assert_array_equal(run_kernel(text, [x, u, row], target)[0], expected)
+
+
+def test_a_row_goes_on_through_whole_dimensions() -> None:
+    def body(x: ir.Value, u: ir.Value) -> ir.Value:
+        zero, one = (build.constant(np.int32(number), ir.Type.parse("i32")) for number in (0, 1))
+        return build.value("dynamic_update_slice", x.type, x, u, zero, one, zero)
+
+    text = build_fusion("in_place_update", ["tensor<64x64x3xf32>", "tensor<64x63x3xf32>"], body, IN_PLACE[1])
+    assert compile_kernel(text, TARGETS[0]).kernel.phases[0].iterations == 64
+
+
 def test_in_place_writes_only_the_update() -> None:
     def body(x: ir.Value, u: ir.Value, i: ir.Value) -> ir.Value:
         return build.value("dynamic_update_slice", x.type, x, u, i)

@@ -129,6 +129,32 @@ def test_short_rows(body: Callable, columns: int, target) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("columns", [2, 3, 5])
+@pytest.mark.parametrize("rows", [(4, 16), (4, 19), (3, 40), (9, 7), (2, 3, 33)])
+def test_short_rows_with_gaps_between_them(rows: tuple[int, ...], columns: int, target) -> None:
+    """Rows are in lanes by loops over their dimensions, where one is long enough, and by divisions."""
+    sizes = (*rows, columns)
+    whole = (*rows[:-1], rows[-1] + 1, columns)
+    x = normal(*whole)
+
+    def body(x: ir.Value) -> ir.Value:
+        starts = [0] * (len(rows) - 1) + [1, 0]
+        part = build.value(
+            "slice", build.tensor(sizes, ir.F32Type.get()), x, start=starts, limit=whole, strides=[1] * len(whole)
+        )
+        squared = reduce(build.like("multiply", part, part), "add", 0.0, dimensions=(len(rows),))
+        return build.like("divide", part, build.broadcast(build.like("sqrt", squared), sizes, range(len(rows))))
+
+    inputs = [f"tensor<{'x'.join(map(str, whole))}xf32>"]
+    part = x[..., 1:, :]
+    expected = part / np.sqrt((part.astype(np.float64) ** 2).sum(-1, keepdims=True))
+    text = build_fusion("row", inputs, body)
+    np.testing.assert_allclose(run_kernel(text, [x], target)[0], expected, rtol=1e-6)
+    kernel = compile_kernel(text, AVX512).kernel
+    if rows[-1] >= 16:
+        assert kernel.phases[0].iterations == math.prod(rows[:-1]) * -(-rows[-1] // 16)
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 def test_layer_norm(sizes: tuple[int, int], target) -> None:
     rows, columns = sizes
