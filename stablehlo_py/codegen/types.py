@@ -371,15 +371,16 @@ def store(
 
 def load_apart(f: Function, of: Element, base: Value, offset: Index, lanes: int, stride: int) -> Value:
     """Lane i from base + offset + i * stride elements, real ones: vectors from the first lane to the last, shuffled,
-    which take a third of a gather's time. For strides of less than `lanes`."""
-    type_, span = VectorType(lanes, of.storage), (lanes - 1) * stride + 1
+    which take a third of a gather's time. For strides of less than `lanes`, also negative ones."""
+    places = [lane * stride for lane in range(lanes)]
+    offset, places = f.iadd(offset, min(places)), [place - min(places) for place in places]
+    type_, span = VectorType(lanes, of.storage), max(places) + 1
     starts = [min(start, span - lanes) for start in range(0, span, lanes)]  # nothing behind the last lane is read
     result = f.load(type_, base, offset)
     for number, start in enumerate(starts[1:], 1):
         other = f.load(type_, base, f.iadd(offset, start))
         chosen = []
-        for lane in range(lanes):
-            place = lane * stride
+        for lane, place in enumerate(places):
             if place >= number * lanes:  # from here, or from a later vector
                 chosen.append(lanes + min(place - start, lanes - 1))
             else:

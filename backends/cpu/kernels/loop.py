@@ -24,7 +24,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
-from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.elemental import NEAR, Elemental
 from stablehlo_py.codegen.index import (
     Affine,
     Delinearized,
@@ -45,6 +45,7 @@ from stablehlo_py.mlir import ir
 
 ALTERNATING = 15  # values whose elements alternate; 16 are the lanes of a vector, each with its own
 COLUMNS = 4  # of a result, computed one after the other
+MOST_APART = 32  # vectors for them whose lanes may lie anywhere: a load for each lane
 PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
 PAIRED_NS = 6.0  # of arithmetic on a vector, from which on two are computed at once
 PAIRED_REGISTERS = 32
@@ -84,8 +85,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     cost = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs))
     widest = lanes_for(target, values or fusion.outputs, count)
     windows = int(space.sizes[-1]) < widest and _has_windows(fusion, values, int(space.sizes[-1]))
-    if not windows and _has_columns(fusion, space, widest):
-        *rows, columns = map(int, space.sizes)
+    if not windows and (columns := _columns(fusion, space, widest)):
+        rows, columns = space.sizes[:-columns], int(math.prod(space.sizes[-columns:]))
         walked = tuple(map(int, merge_short(rows, widest)))
         lanes = lanes_for(target, values, walked[-1])
         return _Loop(fusion, target, walked, lanes, columns=columns).emit(cost * columns)
@@ -141,19 +142,34 @@ def _has_windows(fusion: Fusion, values: Sequence[ir.Value], inner: int) -> bool
     )
 
 
-def _has_columns(fusion: Fusion, space: Space, lanes: int) -> bool:
-    """Whether the result has few columns, over which something is spread or lies otherwise than in the result: vectors
-    of a column of many rows are computed then, where a vector of whole rows would ask for each lane by itself. A row
-    for all rows is the same in each vector, if those hold whole rows."""
-    result, (*rows, columns) = fusion.outputs[0], space.sizes
-    is_one = len(fusion.outputs) == 1 and not fusion.aliased and not element(result).is_complex
-    if not is_one or not 2 <= int(columns) <= COLUMNS or not 1 < lanes <= int(math.prod(rows)):
-        return False
-    others = range(len(rows))
-    return bool(lanes % columns) or any(
-        space.coefficient(offset, len(rows)) != 1 and any(space.coefficient(offset, loop) for loop in others)
+def _columns(fusion: Fusion, space: Space, lanes: int) -> int:
+    """How many of the last loops are over few columns, over which something is spread or lies otherwise than in the
+    result, or 0: vectors of a column of many rows are computed then, where a vector of whole rows would ask for each
+    lane by itself. A row for all rows is the same in each vector, if those hold whole rows."""
+    result, sizes = fusion.outputs[0], [int(size) for size in space.sizes]
+    if len(fusion.outputs) > 1 or fusion.aliased or element(result).is_complex or lanes == 1:
+        return 0
+    count = 1
+    while len(sizes) > count + 1 and 2 * sizes[-count - 1] < lanes and _lie_near(space, sizes, count + 1):
+        count += 1  # rows of so few are columns, too: as lanes they would be divided by
+    columns, rows = math.prod(sizes[-count:]), math.prod(sizes[:-count])
+    few = columns <= COLUMNS and columns * len(space.loads) <= MOST_APART
+    if not 2 <= columns < lanes <= rows or not (few or _lie_near(space, sizes, count)):
+        return 0
+    last, others = len(sizes) - 1, range(len(sizes) - 1)
+    moves = count > 1 or any(
+        space.coefficient(offset, last) != 1 and any(space.coefficient(offset, loop) for loop in others)
         for _, offset in space.loads
     )
+    return count if moves or lanes % columns else 0
+
+
+def _lie_near(space: Space, sizes: Sequence[int], count: int) -> bool:
+    """Whether the last loops are over so few columns that these are written side by side, and what is read of
+    neighbouring rows lies at most so far apart that it is read with what is between."""
+    row = len(sizes) - count - 1
+    steps = [space.coefficient(offset, row) for _, offset in space.loads]
+    return row >= 0 and math.prod(sizes[-count:]) <= ALTERNATING and all(-NEAR <= int(step) <= NEAR for step in steps)
 
 
 def _alternating(fusion: Fusion, target: CpuTarget) -> list[ir.Value]:

@@ -247,7 +247,7 @@ class Elemental:
             self.predicate is None
             and not of.is_complex
             and is_known(offset.lane)
-            and 1 < offset.lane <= NEAR < self.lanes
+            and 1 < abs(offset.lane) <= NEAR < self.lanes
         )
 
     def _read_uniform(self, of: Element, base: Value, offset: Affine, count: IntLike) -> Lanes:
