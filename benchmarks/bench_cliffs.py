@@ -305,6 +305,7 @@ def of_many(count: int) -> Iterator[Case]:
     yield "slices", lambda x, k: jnp.stack([lax.dynamic_slice(x, (k[i],), (16,)) for i in each]), (line, places)
     yield "windows", lambda x: sum(x[i : i + 4096 - count] for i in each), (line,)
     yield "rolls", lambda x: sum(jnp.roll(x, i, 1) for i in each), (x,)
+    yield "sines", folded(lambda x, i: jnp.sin(x)), (line,)
     yield "flips", folded(lambda x, i: x[::-1] * 0.5 + i), (x,)
     yield "transposes", folded(lambda x, i: x.T * 0.5 + i), (x,)
     yield "stencil", folded(lambda x, i: (jnp.roll(x, 1, 0) + jnp.roll(x, -1, 1)) * 0.5), (x,)

@@ -17,6 +17,7 @@ from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, ScalarType, Value, VectorType
 from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.math.basics import any_lane
 from stablehlo_py.codegen.types import Element, Lanes
 
 MARKS = 2  # a reduction: signs, NaN
@@ -55,11 +56,28 @@ def joined(f: Function, item: Reduction, total: Lanes, marks: Sequence[Value]) -
     """The extreme as it is."""
     assert isinstance(total, Value)
     signs, nans = marks
+    return _repaired(f, item, total, signs, f.cmp("ne", nans, f.const(0, nans.type)))
+
+
+def folded(f: Function, item: Reduction, total: Lanes, marks: Sequence[Value]) -> Value:
+    """The extreme of all lanes, as it is."""
+    assert isinstance(total, Value)
+    signs, nans = marks
+    found = any_lane(f, f.cmp("ne", nans, f.const(0, nans.type)))
+    while (half := total.type.lanes // 2) > 1:
+        low, high = (f.shuffle(total, total, list(range(at, at + half))) for at in (0, half))
+        total = further(f, item.kind, item.of, low, high)
+    total = further(f, item.kind, item.of, f.extract(total, 0), f.extract(total, 1))
+    return _repaired(f, item, total, f.reduce_lanes(_sign_rule(item), signs), found)
+
+
+def _repaired(f: Function, item: Reduction, total: Value, signs: Value, found: Value) -> Value:
+    """With its sign, or NaN."""
     sign = 1 << (item.of.compute.bits - 1)
     others = f.const(sign - 1, signs.type) if item.kind == "maximum" else f.const(-sign, signs.type)
     signs = f.binary("or" if item.kind == "maximum" else "and", signs, others)
     repaired = f.bitcast(f.binary(_sign_rule(item), f.bitcast(total, signs.type), signs), total.type)
-    return f.select(f.cmp("ne", nans, f.const(0, nans.type)), f.const(math.nan, total.type), repaired)
+    return f.select(found, f.const(math.nan, total.type), repaired)
 
 
 def _sign_rule(item: Reduction) -> str:

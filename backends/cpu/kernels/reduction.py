@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from stablehlo_py.backends.common.loops import pack, tree, unpack
-from stablehlo_py.backends.common.reduction import Reduction
+from stablehlo_py.backends.common.reduction import Reduction, lanes_combined
 from stablehlo_py.backends.cpu.kernels import extremes
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I1, Index, Value
@@ -34,6 +34,7 @@ class Sweep:
             lanes: lanes of a vector along the last loop (at most its size); 1 where the lanes of `e` run along
             something else. copies: independent accumulators. place: the operands' position from one index per loop.
             after: called with the position of every vector that has been evaluated (staging).
+        folds: lanes are combined, too; totals are scalars.
     """
 
     e: Elemental
@@ -43,6 +44,7 @@ class Sweep:
     copies: int
     place: Callable[[list[Affine]], Delinearized]
     after: Callable[[Delinearized], None] = lambda place: None
+    folds: bool = False
 
     def run(self, low: Index = 0, high: Index | None = None, *, tail: bool = True) -> list[Lanes]:
         """Accumulators, one per reduction, combined over copies but not over lanes.
@@ -174,8 +176,9 @@ class Sweep:
         held = _Held(self, carries)
         totals = tree(held.sets, self._combined)
         for one, marks in zip(self.apart, held.marks, strict=True):
-            totals[one] = extremes.joined(self.e.f, self.items[one], totals[one], marks)
-        return totals
+            rule = extremes.folded if self.folds else extremes.joined
+            totals[one] = rule(self.e.f, self.items[one], totals[one], marks)
+        return lanes_combined(self.e.f, self.items, totals) if self.folds else totals
 
     def _combined(self, a: list[Lanes], b: list[Lanes]) -> list[Lanes]:
         return [_combine(self, number, x, y) for number, (x, y) in enumerate(zip(a, b, strict=True))]

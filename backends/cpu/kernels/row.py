@@ -30,7 +30,6 @@ from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.elemental import NEAR, Elemental
 from stablehlo_py.codegen.index import (
@@ -271,12 +270,11 @@ class _Row:
     ) -> None:
         copies = self._copies(level)
         lanes = 1 if self.across else self.lanes
-        sweep = Sweep(e, level, self.column_sizes, lanes, copies, place, after)
+        sweep = Sweep(e, level, self.column_sizes, lanes, copies, place, after, folds=not self.across)
         first = self._first_condition(level, copies)
         totals = sweep.run() if first is None or stages else sweep.run_from(first)
         for item, total in zip(level, totals, strict=True):
-            combined = total if self.across else arith.reduce_lanes(e.f, item.kind, item.of, total)
-            result = finish(e, item, combined)
+            result = finish(e, item, total)
             e.bind(item.result, at_place(here, result))
 
     def _first_condition(self, level: Sequence[Reduction], copies: int) -> ir.Value | None:

@@ -224,12 +224,15 @@ def test_extremes_order_zeros_and_keep_nan(element: str, columns: int, kind: str
     text = build_fusion("row", [f"tensor<{len(x)}x{columns}x{element}>"], lambda x: reduce(x, kind, init, element))
     ordered = [larger(a, b, key=lambda each: (each, math.copysign(1, each))) for a, b in pairs for _ in places]
     nan = [math.isnan(a) or math.isnan(b) for a, b in pairs for _ in places]
+    bits = set[bytes]()
     for target in (*TARGETS, *here(BASELINE, AVX512_BF16)):
         (result,) = run_kernel(text, [x], target)
+        bits.add(result.tobytes())
         result = result.astype(np.float64)
         np.testing.assert_array_equal(result, np.where(nan, math.nan, ordered))
         signs = np.signbit(result) == np.signbit(ordered)
         assert np.all(signs | nan), target.name
+    assert len(bits) == 1  # of the same NaN
 
 
 @pytest.mark.parametrize("columns", [5, 13, 129])
