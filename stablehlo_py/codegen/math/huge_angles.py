@@ -20,6 +20,7 @@ from stablehlo_py.codegen.math.basics import (
     integer_type,
     negative,
 )
+from stablehlo_py.codegen.shared import in_parts
 
 _DIGIT = 24
 _ANGLE_DIGITS = 3  # of a 53-bit x
@@ -95,13 +96,17 @@ def _reduce(f: Function, x: Value) -> tuple[Value, Value, Value]:
     """(q as a float, r, low) for positive f64 x."""
     biased = integer(f, bits(f, x), "lshr", 52)
     exponent = integer(f, biased, "sub", 1023 + 23)  # x = 2^exponent times a number of 24 bits before the point
-    first = integer(f, integer(f, exponent, "sub", 3), "sdiv", _DIGIT)
     digits = _digits(f, x, exponent)
     table = f.lookup_table(_TABLE)
-    two_over_pi = []
-    for place in range(_PRODUCT_DIGITS + _LEAD):
-        at = integer(f, first, "add", place)
-        two_over_pi.append(f.looked_up(table, at))
+    count = _PRODUCT_DIGITS + _LEAD
+
+    def read(f: Function, exponent: Value) -> list[Value]:
+        """The first digit's place, and so many from there on."""
+        first = integer(f, integer(f, exponent, "sub", 3), "sdiv", _DIGIT)
+        return [first, *(f.looked_up(table, integer(f, first, "add", place)) for place in range(count))]
+
+    # Lane by lane, as a loop: gathers and divisions of integers are the code of single lanes on many processors.
+    first, *two_over_pi = in_parts(f, read, 1, exponent, [exponent.type, *[x.type] * count])
     product = []
     for place in range(_PRODUCT_DIGITS):
         total = f.fmul(digits[0], two_over_pi[place + _LEAD])
