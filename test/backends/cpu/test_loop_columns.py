@@ -1,0 +1,90 @@
+"""Loop kernels whose results have few columns, which are vectors side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from loop_kernel import check, normal
+from one_kernel import build_fusion, compile_kernel, here
+
+from stablehlo_py.backends.cpu.target import AVX2, AVX512
+from stablehlo_py.dialect import build
+from stablehlo_py.mlir import ir
+
+
+@pytest.fixture(params=here(AVX2, AVX512, replace(AVX512, gathers=False)), ids=lambda target: target.name)
+def target(request):
+    return request.param
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 5])
+@pytest.mark.parametrize("rows", [5, 16, 37, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, ml_dtypes.bfloat16, np.float64])
+def test_few_columns(rows: int, columns: int, dtype: type, target) -> None:
+    """What is spread over columns, over rows, and columns in another order."""
+
+    def body(x, scale, shift):
+        sizes = (rows, columns)
+        spread = [build.broadcast(scale, sizes, [0]), build.broadcast(shift, sizes, [1])]
+        return [
+            build.like("add", build.like("multiply", build.like("reverse", x, dimensions=[1]), spread[0]), spread[1])
+        ]
+
+    arrays = [normal(rows, columns, dtype=dtype), normal(rows, dtype=dtype), normal(columns, dtype=dtype)]
+    check(body, lambda x, scale, shift: x[:, ::-1] * scale[:, None] + shift, arrays, target, tolerance=1e-2)
+
+
+def test_few_columns_are_vectors_side_by_side(target) -> None:
+    """No lane is loaded by itself, and what is spread is computed once."""
+
+    def body(x: ir.Value, scale: ir.Value) -> ir.Value:
+        return build.like("multiply", x, build.broadcast(build.like("sqrt", scale), (64, 3), [0]))
+
+    kernel = compile_kernel(build_fusion("loop", ["tensor<64x3xf32>", "tensor<64xf32>"], body), target).kernel
+    text = "".join(kernel.functions.values())
+    assert "gather" not in text and text.count("sqrt") == 1 and text.count("load") <= 10
+
+
+@pytest.mark.parametrize("rows", [5, 37, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+def test_few_columns_of_pieces(rows: int, dtype: type, target) -> None:
+    """A stack of stacks: each of nine columns is a piece of its own."""
+
+    def body(x: ir.Value, y: ir.Value) -> ir.Value:
+        def joined(values: list[ir.Value], sizes: tuple[int, ...], dimension: int) -> ir.Value:
+            return build.stablehlo.concatenate([build.reshape(value, sizes) for value in values], dimension)
+
+        columns = [x, y, build.like("add", x, y), build.like("subtract", x, y), build.like("negate", y)]
+        stacks = [joined(columns[number : number + 3], (rows, 1), 1) for number in range(3)]
+        return joined(stacks, (rows, 1, 3), 1)
+
+    def expected(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        columns = [x, y, x + y, x - y, -y]
+        return np.stack([np.stack(columns[number : number + 3], -1) for number in range(3)], -2)
+
+    check(body, expected, [(9 * normal(rows, seed=seed)).astype(dtype) for seed in range(2)], target)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5])
+@pytest.mark.parametrize("sizes", [(3, 40), (2, 9)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+def test_repeated_groups(sizes: tuple[int, int], channels: int, dtype: type, target) -> None:
+    """Twice each row, and twice each group of channels in it."""
+    rows, columns = sizes
+    x = (9 * normal(*sizes, channels)).astype(dtype)
+
+    def body(x: ir.Value) -> ir.Value:
+        spread = build.broadcast(x, (rows, 2, columns, 2, channels), [0, 2, 4])
+        return build.reshape(spread, (2 * rows, 2 * columns, channels))
+
+    check(body, lambda x: x.repeat(2, 0).repeat(2, 1), [x], target)
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.complex64])
+def test_reversed_groups(channels: int, dtype: type, target) -> None:
+    x = (9 * normal(6, 67, channels)).astype(dtype)
+    check(lambda x: build.like("reverse", x, dimensions=[1]), lambda x: x[:, ::-1], [x], target)
