@@ -14,7 +14,8 @@ from stablehlo_py.suite.measure import Measurement
 
 class Journal:
     """Of one machine: its name and versions (`machine`; "" takes those of the file, which is to be read only), its
-    peaks by the number of threads, measurements. Without a path, in memory only.
+    peaks by the number of threads, measurements. Without a path, in memory only. Runs with other peers may go on with
+    it, as long as the versions of what both name are the same.
 
     Raises LoadError for a file that is none, OptionError for one of another machine or of other versions, ResourceError
     for one that cannot be read.
@@ -65,19 +66,32 @@ class Journal:
     def _read(self, path: Path) -> None:
         try:
             first, *entries = [json.loads(line) for line in path.read_text().splitlines()]
+            machine = first["machine"]
             for entry in entries:
                 if "peaks" in entry:
                     peaks = Peaks.of(entry["peaks"])
                     self.peaks[peaks.threads] = peaks
+                elif "machine" in entry:
+                    machine = entry["machine"]
                 else:
                     self._measurements.append(Measurement.of(entry["measurement"]))
-            machine = first["machine"]
         except OSError as error:
             raise ResourceError(f"cannot read {path}: {error.strerror}", remedy="name a file that exists") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LoadError(f"{path} is no journal", remedy="name one that shlo-bench --journal wrote") from error
-        self.machine = self.machine or machine
-        if machine != self.machine:
+        together = _together(machine, self.machine or machine)
+        if together is None:
             raise OptionError(
                 f"{path} was measured elsewhere: {machine}, not {self.machine}", remedy="begin another journal"
             )
+        self.machine = together
+        if together != machine:
+            self._append({"machine": together})
+
+
+def _together(*machines: str) -> str | None:
+    """The name that machines have, and all packages of any; None where names or versions differ."""
+    names = {text.partition("; ")[0] for text in machines}
+    packages = dict.fromkeys(each for text in machines for each in text.partition("; ")[2].split(", ") if each)
+    agree = len(names) == 1 and len({each.rpartition(" ")[0] for each in packages}) == len(packages)
+    return "; ".join([*names, *[", ".join(packages)] * bool(packages)]) if agree else None

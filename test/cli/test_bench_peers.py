@@ -188,6 +188,18 @@ def test_a_journal_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         Journal(path, "another")
 
 
+def test_a_journal_goes_on_with_other_peers(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    Journal(path, "a machine; jax 1, torch-mlir 2").add(BEHIND, PEAKS)
+    assert Journal(path, "a machine; jax 1, scipy 3").machine == "a machine; jax 1, torch-mlir 2, scipy 3"
+    again = Journal(path, "")
+    assert again.machine == Journal(path, "a machine; jax 1").machine == "a machine; jax 1, torch-mlir 2, scipy 3"
+    assert again.found("full", "argument", 1, ["numpy"]) == [BEHIND]
+    for other in ("a machine; jax 1, scipy 4", "another machine; jax 1"):
+        with pytest.raises(OptionError, match="measured elsewhere"):
+            Journal(path, other)
+
+
 def test_a_page_of_what_a_journal_has(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """Nothing is measured, of whatever machine it is."""
     path, page, before = tmp_path / "run.jsonl", tmp_path / "page.md", "head"
