@@ -61,6 +61,18 @@ class Compiled:
                 private = aligned(self.kernel.private_bytes)
                 function(*pointers, shared.ctypes.data, private.ctypes.data, begin, end)
 
+    def bound(self, pointers: Sequence[int]) -> Callable[[], None]:
+        """A call of all phases, again and again, for who measures how long it takes."""
+        scratch = [aligned(size) for size in (self.kernel.shared_bytes, self.kernel.private_bytes)]
+        addresses = [*pointers, *(memory.ctypes.data for memory in scratch)]
+        calls = [(self._code.functions[phase.symbol], phase.iterations) for phase in self.kernel.phases]
+
+        def call(scratch: Sequence[np.ndarray] = scratch) -> None:  # which lives as long as the call
+            for function, iterations in calls:
+                function(*addresses, 0, iterations)
+
+        return call
+
     def run(self, arrays: Sequence[np.ndarray], chunks: int = 1) -> list[np.ndarray]:
         """Results as new arrays. Raises InternalError when the kernel writes elsewhere than to them."""
         inputs = [_Buffer(size, dtype, array) for (size, dtype), array in zip(self.inputs, arrays, strict=True)]
