@@ -263,6 +263,56 @@ def of_ordered(name: str) -> Iterator[Case]:
     )
 
 
+def of_points(name: str) -> Iterator[Case]:
+    """Arrays whose last dimension is short: points, rotations, pixels, and what geometry and images do with them."""
+    count, height, width = 20000, 240, 320
+    x, y, turns, matrices = (array(name, count, *sizes) for sizes in ((3,), (3,), (4,), (3, 3)))
+    weights, image, mask = array(name, count), array(name, height, width, 3), array(name, height, width)
+    corners, cells = RNG.integers(0, count, (count, 3), np.int32), array(name, 64, 64, 3)
+
+    def rotations(q: Any) -> Any:
+        w, x, y, z = (q[:, part] for part in range(4))
+        rows = ((1 - y * y - z * z, x * y - z * w, x * z + y * w), (x * y + z * w, 1 - x * x - z * z, y * z - x * w))
+        return jnp.stack([jnp.stack(row, -1) for row in (*rows, (x * z - y * w, y * z + x * w, 1 - x * x - y * y))], -2)
+
+    yield "norm", lambda x: jnp.sqrt((x * x).sum(-1)), (x,)
+    yield "normalize", lambda x: x / (1 + (x * x).sum(-1, keepdims=True)), (x,)
+    yield "cross", jnp.cross, (x, y)
+    yield "dot", lambda x, y: (x * y).sum(-1), (x, y)
+    yield "rotate-each", lambda m, x: jnp.einsum("nij,nj->ni", m, x), (matrices, x)
+    yield "rotations", rotations, (turns,)
+    yield "transpose-each", lambda m: m.transpose(0, 2, 1), (matrices,)
+    yield "trace-each", lambda m: jnp.trace(m, axis1=1, axis2=2), (matrices,)
+    yield "outer-each", lambda x: x[:, :, None] * x[:, None, :], (x,)
+    yield "append-one", lambda x: jnp.concatenate([x, jnp.ones((count, 1), x.dtype)], -1), (x,)
+    yield "scale-each", lambda x, w: x * w[:, None] + x[0], (x, weights)
+    yield "add-to-column", lambda x: x.at[:, 1].add(1), (x,)
+    yield "set-column", lambda x, w: x.at[:, 2].set(w), (x, weights)
+    yield "two-columns", lambda x: x.at[:, :2].multiply(2), (x,)
+    yield "order-columns", lambda x: x[:, np.array([2, 0, 1])], (x,)
+    yield "differences", lambda x: x[1:] - x[:-1], (x,)
+    yield "corners", lambda v, f: jnp.cross(v[f[:, 1]] - v[f[:, 0]], v[f[:, 2]] - v[f[:, 0]]), (x, corners)
+    yield "sort-each", lambda x: jnp.sort(x, -1), (x,)
+    yield "running-sum", lambda x: jnp.cumsum(x, -1), (x,)
+    yield "scan-of-points", lambda x: lax.associative_scan(jnp.add, x), (x[:2000],)
+    yield "neighbours", lambda x: x.at[1:-1].add((x[2:] - x[:-2]) * 2), (cells,)
+    yield "inner-neighbours", lambda x: x.at[1:, :-1].add(x[:-1, 1:]).at[:, 1:].add(x[:, :-1] * 3), (cells,)
+    yield "slices-norm", lambda x: jnp.sqrt(((x[:, 1:] - x[:, :-1]) ** 2).sum(-1)), (cells,)
+    yield "gray", lambda i: i[..., 0] * 3 + i[..., 1] * 6 + i[..., 2], (image,)
+    yield "mirror", lambda i: i[:, ::-1], (image,)
+    yield "other-channels", lambda i: i[..., ::-1], (image,)
+    yield "planes", lambda i: i.transpose(2, 0, 1), (image,)
+    yield "crop", lambda i: i[17:200, 31:300], (image,)
+    yield "edges", lambda i: jnp.pad(i, ((1, 1), (1, 1), (0, 0)), mode="edge"), (image,)
+    yield "reflected", lambda i: jnp.pad(i, ((2, 2), (2, 2), (0, 0)), mode="reflect"), (image,)
+    yield "twice", lambda i: jnp.repeat(jnp.repeat(i, 2, 0), 2, 1), (image,)
+    yield "blend", lambda a, m: a * m[..., None] + a[::-1] * (1 - m[..., None]), (image, mask)
+    yield "less-mean", lambda i, m: (i - m) * (m + 1), (image, x[0])
+    yield "depth", lambda i: i.reshape(120, 2, 160, 2, 3).transpose(0, 2, 1, 3, 4).reshape(120, 160, 12), (image,)
+    yield "patches", lambda i: i.reshape(15, 16, 20, 16, 3).transpose(0, 2, 1, 3, 4).reshape(300, 768), (image,)
+    yield "slope", lambda i: (i[2:, 1:-1] - i[:-2, 1:-1]) + (i[1:-1, 2:] - i[1:-1, :-2]), (image,)
+
+
 def of_many(count: int) -> Iterator[Case]:
     """Programs with so many operands, results, pieces, updates, branches or steps."""
     arrays = tuple(array("f32", 32, 32) for _ in range(count))
@@ -319,6 +369,7 @@ def cases() -> Iterator[Case]:
         families = [of_axes, of_matrices, of_odd_shapes]
         families += [of_ordered] if name in ORDERED else []
         families += [of_integers] if name in ("i8", "i16", "i32", "i64", "u64") else []
+        families += [of_points] if name in ("f32", "f64", "i8", "bf16") else []
         families += [of_floats] if name in ("f32", "bf16", "f64", "f16") else []
         for family in families:
             yield from ((f"{each}-{name}", function, arrays) for each, function, arrays in family(name))
