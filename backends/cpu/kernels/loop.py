@@ -85,8 +85,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     cost = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs))
     widest = lanes_for(target, values or fusion.outputs, count)
     windows = int(space.sizes[-1]) < widest and _has_windows(fusion, values, int(space.sizes[-1]))
-    if not windows and (columns := _columns(fusion, space, widest)):
-        rows, columns = space.sizes[:-columns], int(math.prod(space.sizes[-columns:]))
+    if not windows and (loops := _column_loops(fusion, space, widest)):
+        rows, columns = space.sizes[:-loops], int(math.prod(space.sizes[-loops:]))
         walked = tuple(map(int, merge_short(rows, widest)))
         lanes = lanes_for(target, values, walked[-1])
         return _Loop(fusion, target, walked, lanes, columns=columns).emit(cost * columns)
@@ -142,7 +142,7 @@ def _has_windows(fusion: Fusion, values: Sequence[ir.Value], inner: int) -> bool
     )
 
 
-def _columns(fusion: Fusion, space: Space, lanes: int) -> int:
+def _column_loops(fusion: Fusion, space: Space, lanes: int) -> int:
     """How many of the last loops are over few columns, over which something is spread or lies otherwise than in the
     result, or 0: vectors of a column of many rows are computed then, where a vector of whole rows would ask for each
     lane by itself. A row for all rows is the same in each vector, if those hold whole rows."""
