@@ -20,6 +20,7 @@ from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.cpu.kernels import block_matrix, concatenate, symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
+from stablehlo_py.backends.cpu.kernels.spread import spread_over, write_rows
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -89,7 +90,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         rows, columns = space.sizes[:-loops], int(math.prod(space.sizes[-loops:]))
         walked = tuple(map(int, merge_short(rows, widest)))
         lanes = lanes_for(target, values, walked[-1])
-        return _Loop(fusion, target, walked, lanes, columns=columns).emit(cost * columns)
+        spread = spread_over(fusion, columns)
+        return _Loop(fusion, target, walked, lanes, columns=columns, spread=spread).emit(cost * columns)
     sizes = tuple(map(int, space.sizes if windows else merge_short(space.sizes, widest)))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
     is_cheap = windows or (cost <= COSTS.bound_ns and len(sizes) > 1)
@@ -201,7 +203,7 @@ def _emit_alternating(fusion: Fusion, target: CpuTarget, alternating: list[ir.Va
 class _Loop:
     """`alternating`: the loop is over the elements of these, of which each becomes an element of one result.
     `straight`: there is no loop over the vectors of a row. `columns`: the loop is over rows of so many elements, which
-    are vectors side by side."""
+    are vectors side by side; or, where these broadcasts are `spread`, vectors of whole ones."""
 
     def __init__(
         self,
@@ -212,8 +214,9 @@ class _Loop:
         alternating: Sequence[ir.Value] = (),
         straight: bool = False,
         columns: int = 0,
+        spread: Sequence[ir.Value] = (),
     ) -> None:
-        self.straight, self.columns = straight, columns
+        self.straight, self.columns, self.spread = straight, columns, spread
         self.fusion, self.target, self.sizes, self.lanes = fusion, target, sizes, lanes
         self.alternating = alternating
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
@@ -366,6 +369,8 @@ class _Loop:
         e = e or Elemental(f, self.fusion, self.target, lanes)
         if self.alternating:
             self._alternate(e, place, [e.at(value, place) for value in self.alternating])
+        elif self.spread:
+            write_rows(e, self.fusion, place, (self.outer * self.inner, self.columns), self.spread)
         elif self.columns:
             (result,), columns = self.fusion.outputs, range(self.columns)
             places = [(*place, (self.columns, affine_of(column, self.columns - 1))) for column in columns]

@@ -88,3 +88,38 @@ def test_repeated_groups(sizes: tuple[int, int], channels: int, dtype: type, tar
 def test_reversed_groups(channels: int, dtype: type, target) -> None:
     x = (9 * normal(6, 67, channels)).astype(dtype)
     check(lambda x: build.like("reverse", x, dimensions=[1]), lambda x: x[:, ::-1], [x], target)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5, 7])
+@pytest.mark.parametrize("sizes", [(16,), (37,), (6, 40), (9, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, ml_dtypes.bfloat16])
+def test_whole_rows_next_to_what_is_spread(sizes: tuple[int, ...], columns: int, dtype: type, target) -> None:
+    """Pixels times a weight each, less a number for each column, and a row's number that is computed."""
+    whole, rows = (*sizes, columns), range(len(sizes))
+
+    def body(x: ir.Value, weight: ir.Value, shift: ir.Value, last: ir.Value) -> ir.Value:
+        scaled = build.like("multiply", x, build.broadcast(weight, whole, rows))
+        moved = build.like("subtract", scaled, build.broadcast(shift, whole, [len(sizes)]))
+        return build.like("add", moved, build.broadcast(build.like("abs", last), whole, [len(sizes) - 1]))
+
+    def expected(x: np.ndarray, weight: np.ndarray, shift: np.ndarray, last: np.ndarray) -> np.ndarray:
+        scaled = (x * weight[..., None]).astype(dtype)
+        return ((scaled - shift).astype(dtype) + np.abs(last)[:, None]).astype(dtype)
+
+    given = [normal(*part, dtype=dtype, seed=seed) for seed, part in enumerate((whole, sizes, (columns,), sizes[-1:]))]
+    check(body, expected, given, target, tolerance=1e-2)
+
+
+def test_bytes_next_to_numbers_for_columns(target) -> None:
+    """`(pixels.astype(float32) - mean) * factor`: rows are read as they lie."""
+
+    def body(x: ir.Value, mean: ir.Value, factor: ir.Value) -> ir.Value:
+        numbers = build.value("convert", build.tensor((480, 3), ir.F32Type.get()), x)
+        spread = [build.broadcast(each, (480, 3), [1]) for each in (mean, factor)]
+        return build.like("multiply", build.like("subtract", numbers, spread[0]), spread[1])
+
+    x = np.arange(480 * 3, dtype=np.uint8).reshape(480, 3)
+    check(body, lambda x, mean, factor: (x - mean) * factor, [x, normal(3), normal(3, seed=1)], target)
+    text = build_fusion("loop", ["tensor<480x3xui8>", "tensor<3xf32>", "tensor<3xf32>"], body)
+    (function,) = compile_kernel(text, target).kernel.functions.values()
+    assert function.count("uitofp") == 3 and "gather" not in function
