@@ -40,7 +40,7 @@ def vectors(f: Function, count: IntLike, lanes: int, body: Callable[[Index, Valu
     if_any(f, count - whole, lambda rest: body(whole, f.tail_mask(rest, lanes)))
 
 
-def offset(f: Function, indices: Sequence[Index], strides: Sequence[IntLike], start: Index = 0) -> Index:
+def offset(f: Function, indices: Sequence[Index], strides: Sequence[Index], start: Index = 0) -> Index:
     """start + sum(index * stride)."""
     total = start
     for index, stride in zip(indices, strides, strict=True):
@@ -48,7 +48,7 @@ def offset(f: Function, indices: Sequence[Index], strides: Sequence[IntLike], st
     return total
 
 
-def unravel(f: Function, number: Index, sizes: Sequence[IntLike]) -> list[Index]:
+def unravel(f: Function, number: Index, sizes: Sequence[Index]) -> list[Index]:
     """Row-major digits of a number below the product of the sizes."""
     digits: list[Index] = []
     for position, size in reversed(list(enumerate(sizes))):

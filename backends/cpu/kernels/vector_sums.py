@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from stablehlo_py.backends.common.loops import nest, offset, unravel, vectors
+from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, TILE
+from stablehlo_py.backends.cpu.kernels.shared_function import call_piece
 from stablehlo_py.backends.cpu.kernels.unit_panels import Chunk, Panel, Strip, emit_panels, when
 from stablehlo_py.backends.cpu.kernels.vector_tile import VectorTile
-from stablehlo_py.backends.cpu.kernels.vector_unit import VECTORS, VectorProduct
+from stablehlo_py.backends.cpu.kernels.vector_unit import VECTORS, VectorProduct, VectorUnit
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.codegen.index import Affine, add, affine_of
@@ -59,50 +61,74 @@ def _step(f: Function, product: VectorProduct, k: Index) -> tuple[Index, Index]:
 def emit_row_sums(f: Function, product: VectorProduct) -> None:
     """The body of the phase that adds up rows of A: sums begin with 128 times that, less where B gets signed bytes'
     sum and 128."""
-    unit, lanes, own = product.vectors, product.vectors.lanes, [axis for axis in product.outer if axis.a]
-    room = product.room_sums
+    own, room = [axis for axis in product.outer if axis.a], product.room_sums
     assert room is not None
-    type_ = VectorType(lanes, I32)
-
-    def row(number: Value) -> None:
-        *digits, line = unravel(f, number, [*(axis.size for axis in own), product.m])
-        total = f.alloca(lanes, I32)
-        f.store(f.const(0, type_), total)
-        if product.room_a:
-            a = product.room_a.at(f, digits, product.strides("a", own))
-            f.loop(
-                0,
-                product.steps * SIDE,
-                lanes,
-                partial(_add_groups, f, product, f.gep(a, f.imul(line, product.row_pitch), I32), total),
-            )
-        else:
-            a = product.contraction.a.at(f, digits, [axis.a for axis in own])
-            a = f.gep(a, f.imul(line, int(product.contraction.m.a)), unit.scalar)
-
-            def place(indices: list[Index]) -> None:
-                at = f.gep(a, offset(f, indices, [int(axis.a) for axis in product.others]), unit.scalar)
-                vectors(f, product.groups, lanes, partial(_add_groups, f, product, at, total))
-
-            nest(f, [(0, axis.size) for axis in product.others], place)
-        found = f.binary("shl", f.reduce_lanes("add", f.load(type_, total)), f.const(SHIFT, I32))
-        if not unit.signs[0]:
-            found = f.binary("sub", f.const(0, I32), found)
-        f.store(found, room.at(f), number)
-
-    f.loop(f.begin, f.end, 1, row)
-
-
-def _add_groups(
-    f: Function, product: VectorProduct, at: Value, total: Value, number: Index, mask: Value | None = None
-) -> None:
-    """Add a vector of groups, from `number` on, to a total in memory."""
-    type_ = VectorType(product.vectors.lanes, I32)
-    if mask is None:
-        groups = f.load(type_, f.gep(at, number, I32))
+    if product.room_a:
+        a, size = product.room_a.at(f), I32.bits // 8
+        strides, line, others = product.strides("a", own), product.row_pitch, []
+        groups = product.steps * SIDE
     else:
-        groups = f.masked_load(type_, f.gep(at, number, I32), 0, mask, f.const(0, type_))
-    f.store(product.vectors.sum_of(f, groups, f.load(type_, total)), total)
+        a, size = product.contraction.a.at(f), product.unit.scalar.bits // 8
+        strides, line = [int(axis.a) for axis in own], int(product.contraction.m.a)
+        others = [(int(axis.size), size * int(axis.a)) for axis in product.others]
+        groups = product.groups
+    lines = [(int(axis.size), size * stride) for axis, stride in zip(own, strides, strict=True)]
+    numbers = [number for pair in (*lines, (product.m, size * line), *others) for number in pair]
+    piece = _RowSums(product.vectors, len(lines) + 1, len(others))
+    call_piece(f, piece, [a, room.at(f), f.begin, f.end, *map(f.const, (*numbers, groups))], apart=True)
+
+
+@dataclass(frozen=True)
+class _RowSums:
+    """Sums of rows of bytes; of each row's axis, and of each contracted one but the last, the size and the stride in
+    bytes are arguments."""
+
+    unit: VectorUnit
+    lines: int
+    others: int
+
+    @property
+    def symbol(self) -> str:
+        """What the function is called."""
+        return f"shlo_row_sums_{self.lines}_{self.others}_{self.unit.lanes}{'su'[self.unit.signs[0]]}"
+
+    def emit(self, f: Function, *arguments: Value) -> None:
+        """Of rows of A: to where, from the first one to before the last one, numbers."""
+        a, sums, begin, end, *numbers, groups = arguments
+        axes = [*zip(numbers[::2], numbers[1::2], strict=True)]
+        sizes, strides = zip(*axes[: self.lines], strict=True)
+
+        def row(number: Value) -> None:
+            at = f.gep(a, offset(f, unravel(f, number, sizes), strides), I8)
+            total = self._sum(f, at, axes[self.lines :], groups, f.const(0, VectorType(self.unit.lanes, I32)))
+            found = f.binary("shl", f.reduce_lanes("add", total), f.const(SHIFT, I32))
+            f.store(found if self.unit.signs[0] else f.binary("sub", f.const(0, I32), found), sums, number)
+
+        f.loop(begin, end, 1, row)
+
+    def _sum(self, f: Function, at: Value, axes: Sequence[tuple[Value, Value]], groups: Value, total: Value) -> Value:
+        """A total with what is at places of some axes."""
+        if axes:
+            (size, stride), *inner = axes
+
+            def place(index: Value, total: Value) -> Value:
+                return self._sum(f, f.gep(at, f.imul(index, stride), I8), inner, groups, total)
+
+            return f.loop(0, size, 1, place, [total])[0]
+        lanes, type_ = self.unit.lanes, VectorType(self.unit.lanes, I32)
+        whole = f.imul(f.idiv(groups, lanes), lanes)
+
+        def vector(index: Value, total: Value) -> Value:
+            return self.unit.sum_of(f, f.load(type_, f.gep(at, index, I32)), total)
+
+        (total,) = f.loop(0, whole, lanes, vector, [total])
+        rest = f.index(f.isub(groups, whole))
+
+        def last() -> Value:
+            left = f.masked_load(type_, f.gep(at, whole, I32), 0, f.tail_mask(rest, lanes), f.const(0, type_))
+            return self.unit.sum_of(f, left, total)
+
+        return f.if_(f.cmp("ne", rest, f.const(0)), last, lambda: total)[0]
 
 
 class _Panel(Panel):

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from convolutions import Case, fusion_text
 from one_kernel import compile_kernel, here
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, CpuTarget
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, AVX512_VNNI, BASELINE, CpuTarget
 
 RNG = np.random.default_rng(5)
 DTYPES = {"i32": np.int32, "f64": np.float64, "complex<f32>": np.complex64, "complex<f64>": np.complex128}
@@ -62,6 +63,25 @@ def test_transforms(sizes: tuple[int, ...], element: str, kind: str, target: Cpu
 def test_sorts(element: str, compare: str, sizes: tuple[int, ...], target: CpuTarget) -> None:
     type_ = f"tensor<{'x'.join(map(str, sizes))}x{element}>"
     same_bits(sort(type_, element, compare), sizes, element, target)
+
+
+@pytest.mark.parametrize("target", here(AVX512_VNNI, AVX512, AVX2, BASELINE), ids=lambda target: target.name)
+@pytest.mark.parametrize("type_", ["i8", "f32"])
+@pytest.mark.parametrize("padding", [((1, 1), (2, 1)), ((-1, 2), (1, -2)), ((0, 0), (3, 0)), ((2, 0), (0, 0))], ids=str)
+@pytest.mark.parametrize("features", [5, 32])
+def test_padded_convolutions(
+    features: int, padding: tuple[tuple[int, int], ...], type_: str, target: CpuTarget
+) -> None:
+    """Copies with padding, and sums of rows of bytes, by functions of all programs."""
+    case = Case("", (2, 9, 20, features), (3, 3, features, 32), padding=padding)
+    arrays = [
+        (100 * RNG.uniform(-1, 1, size)).astype({"i8": np.int8, "f32": np.float32}[type_])
+        for size in (case.lhs, case.rhs)
+    ]
+    text = fusion_text(case, arrays, case.reference(*arrays).shape, result={"i8": "i32"}.get(type_, type_))
+    own, calls = (compile_kernel(text, replace(target, shares_functions=shares)) for shares in (False, True))
+    assert any(name.startswith("shlo_padded") for name in calls.kernel.common)
+    assert own.run(arrays, 3)[0].tobytes() == calls.run(arrays, 3)[0].tobytes()
 
 
 def test_a_program_has_a_stage_once() -> None:
