@@ -203,19 +203,28 @@ def _place_in_pieces(
     """(the best, its least place) in a vector: the best of each piece, then the place in the first piece that has it.
     So the vector is read once. The last piece may overlap the one before, which then has what is in both."""
     (size,) = shape(x)
-    width = 1 << size.bit_length() // 2
+    width = _width_of_pieces(int(size))
     whole = size // width * width
     pieces = rewriter.reshape(rewriter.slice(x, [0], [whole], [1]), [whole // width, width])
     bests = reduce(rewriter, kind, pieces, start, [1])
-    if whole < size:
-        end = reduce(rewriter, kind, rewriter.slice(x, [size - width], [size], [1]), start, [0])
-        bests = rewriter.concatenate([bests, rewriter.reshape(end, [1])], 0)
     best = reduce(rewriter, kind, bests, start, [0])
+    if whole < size:
+        last = reduce(rewriter, kind, rewriter.slice(x, [size - width], [size], [1]), start, [0])
+        best = rewriter.like(kind, best, last)
     number, scalar = _least_place(rewriter, bests, best, _places(rewriter, shape(bests), integer)), tensor([], integer)
+    if whole < size:  # the last one, where none of them has it: to look for it in all would need these in one array
+        number = rewriter.like("minimum", number, rewriter.splat(whole // width, scalar))
     at = rewriter.like("multiply", number, rewriter.splat(width, scalar))
     at = rewriter.like("minimum", at, rewriter.splat(size - width, scalar))
     piece = rewriter.made("dynamic_slice", x, at, sizes=[width])
     return best, rewriter.like("add", at, _least_place(rewriter, piece, best, _places(rewriter, [width], integer)))
+
+
+def _width_of_pieces(size: int) -> int:
+    """About as many elements as there will be pieces; such that none is left over, where whole vectors allow that."""
+    about = 1 << size.bit_length() // 2
+    divisors = [width for width in range(about // 2, 2 * about, 64) if size % width == 0]
+    return min(divisors, key=lambda width: abs(width - about), default=about)
 
 
 def _places(rewriter: Rewriter, sizes: Sequence[IntLike], integer: ir.Type) -> ir.Value:
