@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known
-from stablehlo_py.dialect.types import i64s, num_elements, shape
+from stablehlo_py.dialect.types import i64s, is_bool, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import has_one_use
 from stablehlo_py.passes.shape_rules.through import reshaped_operands, transposed_operands
@@ -103,7 +103,7 @@ def dot_outer(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 
 @DOT.rule(
     "hlo.dot",
-    where="floats of one type; y is batch, columns and at most 4 contracted numbers, x has one row",
+    where="of one type, no short floats; y is batch, columns and at most 4 contracted numbers, x has one row",
 )
 def dot_short_sums(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "dot(x, y) -> reduce(broadcast(x) * y)"
@@ -113,7 +113,7 @@ def dot_short_sums(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     numbers, element = DotNumbers.of(op), op.result.type.element_type
     if any(operand.type.element_type != element for operand in op.operands):
         return None
-    if not isinstance(element, ir.F32Type | ir.F64Type):
+    if is_bool(element) or not isinstance(element, ir.F32Type | ir.F64Type | ir.IntegerType):
         return None
     for which in (0, 1):
         x, y = op.operands[1 - which], op.operands[which]

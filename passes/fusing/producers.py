@@ -224,7 +224,8 @@ class ProducerFusion:
             return self._admit_constant(cluster, node)
         if cluster.kind in self.policy.constant_operands and self.constant_flops[node.index] == 0:
             return ProducerPlan(cluster.elements, None)
-        if cluster.kind not in _FUSING or len(cluster.members) >= self.policy.body_ops:
+        costs_nothing = self.constant_flops[node.index] == 0
+        if cluster.kind not in _FUSING or (len(cluster.members) >= self.policy.body_ops and not costs_nothing):
             return None
         trip_count: IntLike = 0
         index_map: IndexMap = None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use, is_scalar_broadcast, same_scalar, splat_is
+from stablehlo_py.passes._matchers import has_one_use, is_scalar_broadcast, operand_of, same_scalar, splat_is
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 MOVE = RuleSet("move")
@@ -172,6 +175,89 @@ def interleaved(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         same = rewriter.like(op.name.removeprefix("hlo."), x, rewriter.broadcast(zero, sizes, []))  # -0 + 0 is +0
         parts.append(rewriter.reshape(same, [*sizes[: at + 1], 1, *sizes[at + 1 :]]))
     return rewriter.reshape(rewriter.concatenate(parts, at + 1), shape(op.result))
+
+
+@MOVE.rule("hlo.add", "hlo.or", needs="hlo.pad", where="in zeros, beside each other along one dimension")
+def side_by_side(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pad(x) + pad(y) -> pad(concatenate(x + 0, y + 0))"
+    # Gradients of slices are such sums: of columns, of halves, of all that was unstacked.
+    one, other = (_Island.of(operand) for operand in op.operands)
+    if one is None or other is None or not same_scalar(one.zero, other.zero):
+        return None
+    differing = [dimension for dimension in range(len(one.low)) if one.edges(dimension) != other.edges(dimension)]
+    if len(differing) != 1:
+        return None
+    at, zero, sizes, combine = differing[0], one.zero, list(shape(one.inner)), op.name.removeprefix("hlo.")
+    pieces = sorted([*one.pieces(at), *other.pieces(at)], key=lambda piece: piece[0])
+    parts: list[ir.Value] = []
+    end = first = pieces[0][0] if pieces else 0
+    for start, piece in pieces:
+        if start < end:
+            return None
+        sizes[at] = start - end
+        parts += [rewriter.broadcast(zero, sizes, [])] if start > end else []
+        parts.append(_add_zero(combine, piece, zero, rewriter))
+        end = start + shape(piece)[at]
+    if not parts:
+        return None
+    joined, low, high = rewriter.concatenate(parts, at), list(one.low), list(one.high)
+    low[at], high[at] = first, shape(op.result)[at] - end
+    if not any((*low, *high)):
+        return joined
+    return rewriter.value("pad", op.result.type, joined, zero, low=low, high=high, interior=[0] * len(low))
+
+
+def _add_zero(combine: str, x: ir.Value, zero: ir.Value, rewriter: Rewriter) -> ir.Value:
+    """x + 0, since -0 + 0 is +0; `x`, if that is what it is."""
+    made = defining(operand_of(x, "hlo.reshape") or x, f"hlo.{combine}")
+    if made is not None and _is_splat_of(made.operands[1], zero):
+        return x
+    return rewriter.like(combine, x, rewriter.broadcast(zero, shape(x), []))
+
+
+@dataclass(frozen=True)
+class _Island:
+    """What lies in zeros: what is padded, or the pieces of a concatenation."""
+
+    inner: ir.Value
+    zero: ir.Value
+    low: tuple[IntLike, ...]
+    high: tuple[IntLike, ...]
+
+    @staticmethod
+    def of(value: ir.Value) -> _Island | None:
+        """The one that is `value`, if all sizes are known."""
+        if (pad := defining(value, "hlo.pad")) is not None:
+            inner, zero = pad.operands
+            low, high, interior = (symints(pad, name) for name in ("low", "high", "interior"))
+        elif (joined := defining(value, _CONCATENATE)) is not None:
+            zeros = [operand.owner.operands[0] for operand in joined.operands if is_scalar_broadcast(operand)]
+            zeros = [each for each in zeros if splat_is(each, 0)]
+            inner, zero = value, zeros[0] if zeros else None
+            low = high = interior = (0,) * value.type.rank
+        else:
+            return None
+        edges = (*low, *high, *shape(inner))
+        is_known = zero is not None and not any(interior) and all(isinstance(edge, int) and edge >= 0 for edge in edges)
+        return _Island(inner, zero, low, high) if is_known and splat_is(zero, 0) else None
+
+    def edges(self, dimension: int) -> tuple[IntLike, IntLike]:
+        return self.low[dimension], self.high[dimension]
+
+    def pieces(self, dimension: int) -> Iterator[tuple[IntLike, ir.Value]]:
+        """What is not zeros, and where along that dimension it starts."""
+        joined = defining(self.inner, _CONCATENATE)
+        start, pieces = self.low[dimension], [self.inner]
+        if joined is not None and i64(joined, "dimension") == dimension:
+            pieces = list(joined.operands)
+        for piece in pieces:
+            if not _is_splat_of(piece, self.zero):
+                yield start, piece
+            start += shape(piece)[dimension]
+
+
+def _is_splat_of(value: ir.Value, scalar: ir.Value) -> bool:
+    return is_scalar_broadcast(value) and same_scalar(value.owner.operands[0], scalar)
 
 
 @MOVE.pair("hlo.reverse", "hlo.reverse")

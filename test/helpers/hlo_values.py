@@ -73,6 +73,11 @@ def pad(x: ir.Value, value: ir.Value, low: list[int], high: list[int], interior:
     return b.value("pad", b.tensor(sizes, x.type.element_type), x, value, low=low, high=high, interior=interior)
 
 
+def between_zeros(x: ir.Value, low: int, high: int, element: str = "f32") -> ir.Value:
+    """A matrix with so many columns of zeros before and after it."""
+    return pad(x, scalar(0, element), [0, low], [0, high], [0, 0])
+
+
 def dynamic_slice(x: ir.Value, sizes: list[int], *starts: ir.Value) -> ir.Value:
     return b.value("dynamic_slice", b.tensor(sizes, x.type.element_type), x, *starts, sizes=sizes)
 

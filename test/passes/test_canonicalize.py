@@ -146,6 +146,8 @@ DOT_CASES = [
         1e-6,
     ),
     case("dot-short-sums", "4x3xf32 4x7x3xf32", lambda x, y: dot(x, y, "4x7xf32", [0], [0], lc=[1], rc=[2]), 1e-5),
+    case("dot-short-sums", "4x3xi8 4x7x3xi8", lambda x, y: dot(x, y, "4x7xi8", [0], [0], lc=[1], rc=[2])),
+    case("dot-short-sums", "4x3xui16 4x7x3xui16", lambda x, y: dot(x, y, "4x7xui16", [0], [0], lc=[1], rc=[2])),
     case("dot-short-sums", "7x4xf32 4xf32", lambda x, y: dot(x, y, "7xf32", lc=[1], rc=[0]), 1e-5),
     case("dot-short-sums", "2x5xf32 5x2xf32", lambda x, y: dot(x, y, "5xf32", [1], [0], [0], [1]), 1e-5),
     case("dot-merge-contracting", "2x3x4xf32 3x4x5xf32", lambda x, y: dot(x, y, "2x5xf32", lc=[1, 2], rc=[0, 1]), 1e-5),
@@ -201,15 +203,15 @@ DOT_CASES = [
     ),
     case(
         "dot-repeated",
-        "6x1x4xi32 2x5x4xi32",  # keys of two groups of three heads
+        "6x1x8xi32 2x5x8xi32",  # keys of two groups of three heads
         lambda x, y: dot(
-            x, b.reshape(b.broadcast(y, [2, 3, 5, 4], [0, 2, 3]), [6, 5, 4]), "6x1x5xi32", [0], [0], [2], [2]
+            x, b.reshape(b.broadcast(y, [2, 3, 5, 8], [0, 2, 3]), [6, 5, 8]), "6x1x5xi32", [0], [0], [2], [2]
         ),
     ),
     case(
         "dot-repeated",
-        "5x4xi32 3x4xi32",
-        lambda x, y: dot(b.broadcast(x, [3, 5, 4], [1, 2]), y, "3x5xi32", [0], [0], [2], [1]),
+        "5x8xi32 3x8xi32",
+        lambda x, y: dot(b.broadcast(x, [3, 5, 8], [1, 2]), y, "3x5xi32", [0], [0], [2], [1]),
     ),
     case(
         "transpose-dot",

@@ -315,6 +315,16 @@ def test_a_cheap_value_is_recomputed(mlir_context: ir.Context) -> None:
     assert [body["negate"] for body in bodies(module)] == [1, 0, 1]
 
 
+def test_splats_belong_to_what_reads_them_however_long_it_is(mlir_context: ir.Context) -> None:
+    text = Text(x="64x64xf32")
+    value, splats = "x", [text.splat(number, "64x64xf32") for number in range(300)]
+    for splat in splats:
+        value = text.like("multiply", text.like("add", value, splat), "x")
+    found = bodies(fused(text.module(value)))
+    assert len(found) > 1 and min(body["multiply"] for body in found) > 0
+    assert sum(body["broadcast"] for body in found) == 300
+
+
 def test_adam_updates_all_three_in_one_loop(mlir_context: ir.Context) -> None:
     shape = "256x256xf32"
     text = Text(p=shape, m=shape, v=shape, g=shape)

@@ -10,6 +10,7 @@ import pytest
 from hlo_values import (
     add,
     best_place,
+    between_zeros,
     compare,
     constant,
     convert,
@@ -279,6 +280,29 @@ MOVE = [
             pad(x, b.splat(False, typed("i1")), [0, 0], [1, 0], [1, 0]),
             pad(y, b.splat(False, typed("i1")), [1, 0], [0, 0], [1, 0]),
         ),
+    ),
+    case("side-by-side", "3x4xf32 3x2xf32", lambda x, y: add(between_zeros(x, 0, 2), between_zeros(y, 4, 0))),
+    case("side-by-side", "3x4xf32 3x2xf32", lambda x, y: add(between_zeros(y, 6, 1), between_zeros(x, 1, 4))),
+    case(
+        "side-by-side",
+        "3x1xf32",
+        lambda x: add(join(1, like(x, 0.0), like(x, -0.0), between_zeros(x, 1, 0)), between_zeros(x, 0, 3)),
+    ),
+    case("side-by-side", "3x2xi32", lambda x: add(between_zeros(x, 0, 2, "i32"), between_zeros(x, 2, 0, "i32"))),
+    case(
+        "side-by-side",
+        "3x1xf32",
+        lambda x: add(add(between_zeros(x, 0, 2), between_zeros(x, 2, 0)), between_zeros(add(x, x), 1, 1)),
+    ),
+    case(
+        "side-by-side",
+        "3x2xf32 3x2xf32",
+        lambda x, y: add(pad(x, scalar(-0.0), [1, 1], [2, 3], [0, 0]), pad(y, scalar(-0.0), [1, 3], [2, 1], [0, 0])),
+    ),
+    case(
+        "side-by-side",
+        "3x4xi1",
+        lambda x: b.like("or", *(pad(x, b.splat(False, typed("i1")), [a, 0], [3 - a, 0], [0, 0]) for a in (3, 0))),
     ),
     case("reverse-twice", "3x4xf32", lambda x: rev(rev(x, 0, 1), 1)),
     case("reverse-nothing", "3x1xf32", lambda x: rev(x, 0, 1)),

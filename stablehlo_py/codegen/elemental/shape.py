@@ -28,6 +28,7 @@ from stablehlo_py.codegen.index import (
     linear_index,
     scalar,
     scale,
+    total,
     vector_of,
 )
 from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, each, element, level_of, parts, select, splat
@@ -163,6 +164,22 @@ def _dynamic_slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     return _sliced(e, op, place, starts, [1] * len(result))
 
 
+def _rows(
+    e: Elemental, place: Delinearized, sizes: Sequence[IntLike], groups: Sequence[range]
+) -> tuple[list[Affine], Delinearized]:
+    """An index for each run of dimensions, and the last digits of `place` that are whole parts of its rows: whether a
+    row is inside does not depend on these."""
+    inner = math.prod(sizes[dimension] for dimension in groups[-1][1:]) if groups else 1
+    count = len(place)
+    part: IntLike = 1
+    while count and is_known(inner, place[count - 1][0]) and inner % (part * place[count - 1][0]) == 0:
+        count, part = count - 1, part * place[count - 1][0]
+    counts = products(sizes, groups)
+    return delinearize(e.f, place[:count], [*counts[:-1], *(each // part for each in counts[-1:])], e.lanes), place[
+        count:
+    ]
+
+
 def _where_inside(
     e: Elemental,
     value: ir.Value,
@@ -181,7 +198,8 @@ def _where_inside(
         else:
             condition, predicate = both(e.f, condition, first), both(e.f, predicate, first)
         safe, holds, needs = e.clamped(index, size)
-        at.append((size, safe))
+        # Which loops lead to what is inside says what they are split by.
+        at.append((size, index if isinstance(e.f, DryRun) else safe))
         if not isinstance(holds, bool):
             condition, predicate = both(e.f, condition, holds), both(e.f, predicate, needs)
         elif not holds:
@@ -210,13 +228,15 @@ def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Delinearized) -> L
         return e.value(operand, place)
     starts = start_indices(e, list(op.operands)[2:], sizes, window)
     groups = whole_suffix(sizes, lambda d: sizes[d] == window[d], lambda d: True)
-    indices = delinearize(e.f, place, products(sizes, groups), e.lanes)
+    indices, rows = _rows(e, place, sizes, groups)
 
     def places() -> Iterator[tuple[IntLike, Affine, Value | None]]:
         for group, index in zip(groups, indices, strict=True):
             inner = math.prod(sizes[dimension] for dimension in group[1:])
+            inner = inner // total(rows) if group is groups[-1] else inner
             start = scale(e.f, starts[group[0]], inner)
             yield window[group[0]] * inner, add(e.f, index, scale(e.f, start, -1)), None
+        yield from ((size, index, None) for size, index in rows)
 
     return _where_inside(e, update, places(), lambda: e.value(operand, place))
 
@@ -238,7 +258,7 @@ def _pad(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         return sizes[d] == result[d] and low[d] == 0 and interior[d] == 0
 
     groups = whole_suffix(sizes, whole, lambda d: interior[d] == 0)
-    indices = delinearize(e.f, place, products(result, groups), e.lanes)
+    indices, rows = _rows(e, place, result, groups)
     apart = int(interior[-1]) + 1 if sizes and _lies_apart(e, indices, interior[-1] + 1) else 1
     rest = ZERO  # how far the first lane is behind an element of the operand, where these are spread
 
@@ -246,12 +266,14 @@ def _pad(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         nonlocal rest
         for group, index in zip(groups, indices, strict=True):
             first, inner = group[0], math.prod(sizes[dimension] for dimension in group[1:])
+            inner = inner // total(rows) if group is groups[-1] else inner
             shifted, on_grid = add(e.f, index, -low[first] * inner), None
             if apart > 1 and group is groups[-1]:
                 shifted, rest = _nearest(e, shifted, apart)
             elif interior[first]:
                 shifted, on_grid = grid(e, shifted, interior[first] + 1)
             yield sizes[first] * inner, shifted, on_grid
+        yield from ((size, index, None) for size, index in rows)
 
     found = _where_inside(e, operand, places(), lambda: e.value(padding, ()))
     return found if apart == 1 else _spread(e, found, e.value(padding, ()), apart, rest)
