@@ -39,6 +39,7 @@ class CpuCosts(Costs):
         random_ns: what a load of as many elements that lie anywhere takes besides.
         combine_ns: to combine the lanes of a vector.
         lone_ns: an elementary function of one number, which has no use for lanes.
+        pack_ns: to copy an element of an operand to a panel.
         kept_ns: until a value that was stored can be loaded.
         stage_ns: from here on a value that is read in several passes over a row is kept in the cache, not computed
             again.
@@ -59,6 +60,7 @@ class CpuCosts(Costs):
     random_ns: float = 4.0
     combine_ns: float = 1.0
     lone_ns: float = 20.0
+    pack_ns: float = 0.3
     kept_ns: float = 8.0
     stage_ns: float = 2.5
     bound_ns: float = 2.0

@@ -176,3 +176,16 @@ def memory_element(of: ir.Value | ir.Type | Element) -> Element:
     if of.is_complex:
         return PARTS[of.name]
     return ELEMENTS["ui8"] if of.kind == "bool" else of
+
+
+def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> tuple[Value, Value]:
+    """(real, imaginary) parts from the sums a.re * (b.re, b.im) and a.im * (b.re, b.im), interleaved."""
+    lanes = by_real.type.lanes
+    even, odd = list(range(0, lanes, 2)), list(range(1, lanes, 2))
+
+    def pick(value: Value, order: list[int]) -> Value:
+        return f.extract(value, order[0]) if len(order) == 1 else f.shuffle(value, value, order)
+
+    real = f.fsub(pick(by_real, even), pick(by_imaginary, odd))
+    imaginary = f.fadd(pick(by_real, odd), pick(by_imaginary, even))
+    return real, imaginary

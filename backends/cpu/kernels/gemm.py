@@ -26,6 +26,7 @@ from typing import Protocol
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
+from stablehlo_py.backends.cpu.kernels.arithmetic import combine_complex
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.common import fetch_lines
 from stablehlo_py.backends.cpu.kernels.packing import emit_panel
@@ -33,12 +34,14 @@ from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, 
 from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import OverlappingTiles, Problem, Split, dense_steps, each_panel
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
 from stablehlo_py.codegen.types import interleave, widen_mask
 from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 
 STRANDS = 4  # sums that are added to in turn, at least: an addition takes as many cycles
+PACKED_AGAIN = 8  # times what packing a panel takes, at least, is what follows in a range
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
 
 Parts = tuple[Value, ...]  # the value of an element: one vector, or real and imaginary parts
@@ -176,7 +179,10 @@ class Gemm:
     @property
     def least_range(self) -> int:
         """Iterations of a range, at least: one that begins within a panel packs it once more."""
-        return 2 * size_hint(self._rows_of_panel) if self.plan.keeps_panel else 1
+        if not self.plan.keeps_panel:
+            return 1
+        packing = PACKED_AGAIN * COSTS.pack_ns * size_hint(self.problem.panel_size)
+        return min(2 * size_hint(self._rows_of_panel), COSTS.grain(self.cost, packing))
 
     def _digits(self) -> list[tuple[int | str, IntLike]]:
         """The iteration number's digits, slowest first: outer axes by position, "block", "panel"."""
@@ -585,16 +591,3 @@ def emit_tile(
             emit(affine_of(row, height - 1), v, f.load(type_, buffer, offset))
 
     f.loop(skip or 0, height, 1, row_loop, nonempty=True)
-
-
-def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> Parts:
-    """(real, imaginary) parts from the sums a.re * (b.re, b.im) and a.im * (b.re, b.im), interleaved."""
-    lanes = by_real.type.lanes
-    even, odd = list(range(0, lanes, 2)), list(range(1, lanes, 2))
-
-    def pick(value: Value, order: list[int]) -> Value:
-        return f.extract(value, order[0]) if len(order) == 1 else f.shuffle(value, value, order)
-
-    real = f.fsub(pick(by_real, even), pick(by_imaginary, odd))
-    imaginary = f.fadd(pick(by_real, odd), pick(by_imaginary, even))
-    return real, imaginary

@@ -28,6 +28,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import (
     Split,
     make_plan,
     symbolic_plan,
+    with_even_shares,
     with_one_height,
 )
 from stablehlo_py.backends.cpu.kernels.units import fitting_unit
@@ -136,7 +137,9 @@ def emit_product(
     elif is_narrow(contraction, arithmetic, builder.target):
         _emit_narrow(builder, contraction, arithmetic, epilogue)
     elif not _emit_few_rows(builder, contraction, arithmetic, epilogue):
-        _emit_gemm(builder, contraction, arithmetic, epilogue, make_plan(contraction, arithmetic, builder.target))
+        plan = make_plan(contraction, arithmetic, builder.target)
+        plan = with_even_shares(plan, Problem(contraction, plan, arithmetic), builder.target)
+        _emit_gemm(builder, contraction, arithmetic, epilogue, plan)
 
 
 def is_narrow(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> bool:
@@ -308,5 +311,5 @@ def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:
         f.loop(f.begin, f.end, 1, one)
 
     iterations = first + sum(count for count, _ in emitters[1:])
-    builder.phase("pack", iterations, 0.3 * size_hint(elements) / size_hint(panels), emit)
+    builder.phase("pack", iterations, COSTS.pack_ns * size_hint(elements) / size_hint(panels), emit)
     return rooms

@@ -30,6 +30,8 @@ REPEATED_ROWS = 1 / 64  # of all rows, at most, to save the code of a second hei
 ONE_HEIGHT = 1.01  # of the estimated time, at most, for the same
 SOME_ROWS = 4  # that many are better than a number that a call brings along, which may be one
 CHUNK_DEPTH = 512  # products of an element between two visits to the sums' buffer
+SHARES = 32  # iterations that threads share out evenly
+SHARE_PRODUCTS = 3000  # multiply-adds of vectors that are worth an iteration of their own: a microsecond
 
 
 @dataclass(frozen=True)
@@ -452,6 +454,24 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     one_user = block == rows.tiles and _one_place(contraction)
     prefetch = not pack_b and b_bytes > target.l1
     return Plan(lanes, vectors, rows, block, panels_outside, pack_a, pack_b, int(one_user), chunk, prefetch)
+
+
+def with_even_shares(plan: Plan, problem: Problem, target: CpuTarget) -> Plan:
+    """The plan with rows in more blocks, where iterations are so few that threads get uneven shares of them. A block of
+    all rows became that by `panels_outside`: they meet panels in the same order."""
+    contraction, tiles = problem.contraction, int(plan.rows.tiles)
+    places = int(math.prod(axis.size for axis in contraction.outer))
+    products = places * contraction.m.size * contraction.n.size * contraction.depth // problem.step
+    wanted = int(-(-min(SHARES, products // SHARE_PRODUCTS) // (places * problem.panels)))
+    panel_bytes = problem.panel_size * problem.arithmetic.accumulator.bits // 8
+    inside = plan.pack_b and plan.pack_inside == 1
+    if min(wanted, tiles) <= problem.blocks or (inside and panel_bytes > target.l2 // 2):
+        return plan
+    block = -(-tiles // wanted)
+    if (tiles - 1) % block == 0 and block < tiles - 1:
+        block += 1  # `with_one_height` wants the last two tiles in one block
+    outside = plan.panels_outside or (problem.blocks == 1 and (inside or not plan.pack_b))
+    return replace(plan, block=block, panels_outside=outside, pack_inside=0)
 
 
 def with_one_height(plan: Plan, stores_twice: bool) -> Plan:

@@ -209,6 +209,15 @@ def test_a_long_kernel_is_packed_panel_by_panel(channels: int) -> None:
         close(compiled.run(arrays, chunks)[0], expected, case.dtype)
 
 
+def test_few_panels_of_many_lines_are_worth_threads() -> None:
+    """To pack a panel once more is little, next to what the lines of an image do with it."""
+    case = Case("lines", (1, 32, 32, 128), (3, 3, 128, 128), padding=((1, 1), (1, 1)))
+    arrays = arrays_of(case)
+    phase = compile_kernel(fusion_text(case, arrays, case.reference(*arrays).shape), BEST).kernel.phases[-1]
+    assert phase.iterations == 64
+    assert 1 < phase.grain <= 16
+
+
 def test_rows_of_the_register_tile_are_near_each_other() -> None:
     f32 = ELEMENTS["f32"]
     images, columns = Axis(112, a=7168, c=3584), Axis(28, a=128, c=128)  # a pointwise convolution with stride 2

@@ -369,6 +369,19 @@ def test_rows_that_stay_in_the_l2_cache_are_one_block() -> None:
     assert kernel.shared_bytes == 0
 
 
+@pytest.mark.parametrize("sizes", [(4096, 64, 64), (196, 64, 384), (784, 144, 32), (32, 512, 128), (128, 512, 512)])
+def test_threads_get_even_shares(sizes: tuple[int, int, int]) -> None:
+    """Also where columns are few panels: rows are several blocks then."""
+    m, n, k = sizes
+    arrays = [random(m, k), random(k, n)]
+    compiled = compile_kernel(fusion_text("dot", arrays, lambda x, y: dot(x, y, ([1], [0]))), BEST)
+    phase = compiled.kernel.phases[-1]
+    assert phase.iterations >= min(10, phase.nanoseconds // 4000)
+    assert phase.iterations // phase.grain >= min(4, phase.nanoseconds // 30_000)
+    for chunks in (1, 2, 7):
+        np.testing.assert_allclose(compiled.run(arrays, chunks)[0], arrays[0] @ arrays[1], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize(("depth", "columns"), [(128, 3), (131, 3), (18, 5), (700, 3), (40, 16)])
 def test_few_sums_are_kept_in_strands(depth: int, columns: int, target: CpuTarget) -> None:
