@@ -178,11 +178,13 @@ class Gemm:
 
     @property
     def least_range(self) -> int:
-        """Iterations of a range, at least: one that begins within a panel packs it once more."""
+        """Iterations of a range, at least: one that begins within a panel packs it once more. Two threads that both do
+        are still faster than one."""
         if not self.plan.keeps_panel:
             return 1
         packing = PACKED_AGAIN * COSTS.pack_ns * size_hint(self.problem.panel_size)
-        return min(2 * size_hint(self._rows_of_panel), COSTS.grain(self.cost, packing))
+        half = max(1, size_hint(self.iterations) // 2)
+        return min(2 * size_hint(self._rows_of_panel), COSTS.grain(self.cost, packing), half)
 
     def _digits(self) -> list[tuple[int | str, IntLike]]:
         """The iteration number's digits, slowest first: outer axes by position, "block", "panel"."""
