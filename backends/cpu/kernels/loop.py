@@ -99,7 +99,22 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     straight = not fusion.aliased and (straight or _keeps_operands(target, space, sizes, lanes))
     if not straight and _is_paired(fusion, target, values, sizes[-1], lanes):
         lanes, cost = 2 * lanes, 2 * cost
-    return _Loop(fusion, target, sizes, lanes, straight=straight).emit(cost)
+    return _Loop(fusion, target, sizes, lanes, straight=straight).emit(cost * _computed_share(fusion, values))
+
+
+def _computed_share(fusion: Fusion, values: Sequence[ir.Value]) -> float:
+    """Of what all `values` take, what an element of the results does: parts of a concatenation are computed for their
+    own elements only."""
+    shares = dict.fromkeys(fusion.outputs, 1.0)
+    taken = 0.0
+    for value in reversed(values):
+        share, op = min(1.0, shares[value]), value.owner
+        taken += share * COSTS.op_ns(op.name)
+        for operand in op.operands:
+            is_part = op.name == "stablehlo.concatenate"
+            part = int(num_elements(operand)) / int(num_elements(value)) if is_part else 1.0
+            shares[operand] = shares.get(operand, 0.0) + share * part
+    return taken / COSTS.vector_ns(values, 0, 0) if taken else 1.0
 
 
 def _keeps_operands(target: CpuTarget, space: Space, sizes: tuple[int, ...], lanes: int) -> bool:

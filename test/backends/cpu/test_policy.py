@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from one_kernel import build_fusion, compile_kernel
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu import kernels
@@ -17,7 +18,10 @@ from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.policy import FUSION
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.program import CpuProgram
+from stablehlo_py.backends.cpu.target import AVX512
+from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops import records
+from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import flops_per_element
 
 LGAMMA = """func.func @main(%x: tensor<20000xf32>) -> tensor<20000xf32> {
@@ -47,6 +51,18 @@ def test_what_takes_many_instructions_takes_time(name: str) -> None:
 def test_expensive_functions_are_worth_threads() -> None:
     kernels_of = shlo.compile(LGAMMA, options=shlo.Options(threads=2, cache_dir=None)).stages["kernels"]
     assert "shlo_parallel" in kernels_of
+
+
+def test_parts_of_a_concatenation_cost_their_own_elements() -> None:
+    """Each of three is computed for a third of the result."""
+
+    def nanoseconds(inputs: list[str]) -> float:
+        def body(*values: ir.Value) -> ir.Value:
+            return build.stablehlo.concatenate([build.like("sine", value) for value in values], 0)
+
+        return compile_kernel(build_fusion("loop", inputs, body), AVX512).kernel.phases[0].nanoseconds
+
+    assert nanoseconds(["tensor<40x160xf32>"] * 3) < 1.2 * nanoseconds(["tensor<120x160xf32>"])
 
 
 def test_a_grain_holds_the_work_it_is_for() -> None:
