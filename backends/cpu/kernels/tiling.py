@@ -28,6 +28,7 @@ HALF_VECTOR = 8  # elements of the commonest type
 FULL_ROWS = 12  # a register tile of that many rows does well
 REPEATED_ROWS = 1 / 64  # of all rows, at most, to save the code of a second height of tiles
 ONE_HEIGHT = 1.01  # of the estimated time, at most, for the same
+ONE_WIDTH = 1.03  # the same for panels; a narrow tile of few rows takes less than the estimate
 SOME_ROWS = 4  # that many are better than a number that a call brings along, which may be one
 CHUNK_DEPTH = 512  # products of an element between two visits to the sums' buffer
 SHARES = 32  # iterations that threads share out evenly
@@ -347,6 +348,9 @@ def choose_tile(
     one = Split(m, m // even)  # tiles of one height: half of the code
     if cost(one, vectors) <= ONE_HEIGHT * cost(rows, vectors):
         rows = one
+    even = max(width for width in range(1, vectors + 1) if needed % width == 0)  # panels of one width: the same
+    if cost(rows, even) <= ONE_WIDTH * cost(rows, vectors):
+        vectors = even
     return rows.height, vectors
 
 
