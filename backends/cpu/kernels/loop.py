@@ -39,7 +39,7 @@ from stablehlo_py.codegen.index import (
     scale,
 )
 from stablehlo_py.codegen.types import Lanes, element
-from stablehlo_py.dialect.symint import is_known
+from stablehlo_py.dialect.symint import is_known, size_hint
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -112,7 +112,7 @@ def _computed_share(fusion: Fusion, values: Sequence[ir.Value]) -> float:
         taken += share * COSTS.op_ns(op.name)
         for operand in op.operands:
             is_part = op.name == "stablehlo.concatenate"
-            part = int(num_elements(operand)) / int(num_elements(value)) if is_part else 1.0
+            part = size_hint(num_elements(operand)) / max(1, size_hint(num_elements(value))) if is_part else 1.0
             shares[operand] = shares.get(operand, 0.0) + share * part
     return taken / COSTS.vector_ns(values, 0, 0) if taken else 1.0
 
