@@ -9,6 +9,7 @@ embedding's gradient).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial, reduce
 
@@ -31,6 +32,7 @@ from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.mlir import ir
 
+UPDATE_NS, VECTOR_NS = 1.5, 0.25  # for an index, and for each vector of its window
 TOGETHER = 4  # updates of single elements in a trip of the loop over them
 
 
@@ -129,8 +131,10 @@ def _emit_updates(
                 value = f.opaque(value)  # LLVM stores a choice between what was there and other values with a mask
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
-    _each_update(f, [layout.updates[d] for d in layout.update_scatter_dims], 1 if contiguous else TOGETHER, one)
-    return blocks, 2.0 * size_hint(num_elements(op.operands[count + 1])) / size_hint(blocks) / max(1, lanes // 4)
+    counts = [layout.updates[d] for d in layout.update_scatter_dims]
+    _each_update(f, counts, 1 if contiguous else TOGETHER, one)
+    vectors = size_hint(num_elements(op.operands[count + 1])) / lanes
+    return blocks, UPDATE_NS * math.prod(map(size_hint, counts)) + VECTOR_NS * vectors / size_hint(blocks)
 
 
 def _each_update(f: Function, counts: list[IntLike], together: int, one: Callable[[list[Index]], None]) -> None:
