@@ -49,14 +49,16 @@ def refine(
     values: Sequence[ir.Value],
     sizes: Sequence[IntLike],
     bound: Sequence[ir.Value] = (),
+    *,
+    within_operands: bool = False,
 ) -> Space:
     """Split loops of `sizes` until the indices of everything that `values` need are affine in them, as far as splitting
-    helps. `bound` values count as known.
+    helps. `bound` values count as known; `within_operands`: as of `DryRun`.
     """
 
     def dry_run() -> tuple[Space, DryRun]:
         """Evaluate the values over the loops without emitting anything."""
-        f = DryRun()
+        f = DryRun(within_operands=within_operands)
         e = Elemental(f, fusion, target, 1)
         for value in bound:
             e.bind(value, unknown_value(f, element(value)))

@@ -454,10 +454,12 @@ class DryRun(Function):
     Attributes:
         inexact: (dividend, divisor) of every division that the bounds could not resolve.
         loads: (tensor, element number) of every access to memory.
+        within_operands: what operands of a concatenation are read for lies within them: code takes them one by one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, within_operands: bool = False) -> None:
         super().__init__("dry_run", [])
+        self.within_operands = within_operands
         self.inexact: list[tuple[Affine, IntLike]] = []
         self.loads: list[tuple[object, Affine]] = []
 

@@ -83,6 +83,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return symbolic_loop.emit(fusion, target, space, values)
     if tile.applies(fusion, target, space):
         return tile.emit(fusion, target, space, values, tile.lanes_of(target, space, values))
+    if (within := tile.within_operands(fusion, target, values)) is not None:
+        return tile.emit(fusion, target, within, values, tile.lanes_of(target, within, values))
     cost = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs))
     widest = lanes_for(target, values or fusion.outputs, count)
     windows = int(space.sizes[-1]) < widest and _has_windows(fusion, values, int(space.sizes[-1]))

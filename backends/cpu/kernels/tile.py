@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate, pairwise
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import Space
+from stablehlo_py.backends.common.iteration import Space, refine
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two
 from stablehlo_py.backends.cpu.kernels.transposing import (
@@ -39,15 +41,29 @@ from stablehlo_py.codegen.index import (
 )
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.symint import IntLike, always_less, is_known, less, size_hint
+from stablehlo_py.dialect.types import i64, num_elements, shape
 from stablehlo_py.mlir import ir
 
 SMALLEST = 4  # tiles of fewer lanes do not pay
+MOST_PIECES = 8  # of columns, each with tiles of its own
 UNROLLED_OPS = 3  # bodies of up to this many operations are repeated for every row of the tile
 
 
 def applies(fusion: Fusion, target: CpuTarget, space: Space) -> bool:
     """Whether an input is read along another loop than the innermost, and both are long enough, or may be."""
     return not fusion.aliased and _transposed_loop(space) is not None
+
+
+def within_operands(fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value]) -> Space | None:
+    """The loops of a fusion that reads joined inputs transposed, in tiles that lie within each of them; None: there are
+    no such tiles. `values` are those that it computes."""
+    if fusion.aliased or not any(op.operation.name == "stablehlo.concatenate" for op in fusion.ops):
+        return None
+    count = num_elements(fusion.outputs[0])
+    space = refine(fusion, target, fusion.outputs, [count], within_operands=True)
+    if not is_known(*space.sizes) or _transposed_loop(space) is None:
+        return None
+    return space if len(_pieces(fusion, space.sizes[-1], lanes_of(target, space, values))) > 1 else None
 
 
 def _transposed_loop(space: Space) -> int | None:
@@ -184,6 +200,20 @@ class TileElemental(Elemental):
         return buffer
 
 
+def _pieces(fusion: Fusion, columns: IntLike, lanes: int) -> list[tuple[int, IntLike]]:
+    """Where pieces of the columns begin and how many they are: each within one operand of a concatenation, if these are
+    few and as wide as a tile. A tile that may lie in several would be read anew for each of its rows."""
+    ends = set[int]()
+    for op in fusion.ops if is_known(columns) else ():
+        if op.operation.name == "stablehlo.concatenate":
+            sizes = [shape(operand)[i64(op, "dimension")] for operand in op.operands]
+            if sum(sizes) == columns:
+                ends.update(accumulate(map(int, sizes)))
+    pieces: list[tuple[int, IntLike]] = [(begin, end - begin) for begin, end in pairwise([0, *sorted(ends)])]
+    narrow = any(always_less(size, lanes) for _, size in pieces)
+    return pieces if 1 < len(pieces) <= MOST_PIECES and not narrow else [(0, columns)]
+
+
 def emit(
     fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Value], lanes: int, suffix: str = ""
 ) -> Kernel:
@@ -192,15 +222,15 @@ def emit(
     row_loop, rows, columns = _extents(space)
     column_loop = len(space.sizes) - 1
     others = [size for loop, size in enumerate(space.sizes) if loop not in (row_loop, column_loop)]
-    row_tiles, column_tiles = -(-rows // lanes), -(-columns // lanes)
+    row_tiles, pieces = -(-rows // lanes), _pieces(fusion, columns, lanes)
     work = [value for value in values if value.owner.name not in ("hlo.transpose", "hlo.reshape", "hlo.broadcast")]
     f = phase_function(fusion, target, suffix)
 
-    def tile(outer: Sequence[Affine], row: Variable | int, number: Index) -> None:
-        column_start = f.imul(number, lanes)
-        if columns % lanes:
-            column_start = f.imin(column_start, columns - lanes)
-        column = lane_index(column_start, columns, lanes, 1 if columns % lanes else lanes)
+    def tile(outer: Sequence[Affine], row: Variable | int, first: int, size: IntLike, number: Index) -> None:
+        start = f.imul(number, lanes)
+        if size % lanes:
+            start = f.imin(start, size - lanes)
+        column = add(f, lane_index(start, size, lanes, 1 if size % lanes else lanes), first)
 
         def line(inside: Index) -> None:
             at = Variable(inside, 0, lanes - 1) if isinstance(inside, Value) else int(inside)
@@ -225,8 +255,10 @@ def emit(
         if rows % lanes:
             first = f.imin(first, rows - lanes)
         row = Variable(first, 0, rows - lanes, 1 if rows % lanes else lanes) if isinstance(first, Value) else int(first)
-        f.loop(0, column_tiles, 1, lambda number: tile(outer, row, number))
+        for first_column, size in pieces:
+            f.loop(0, -(-size // lanes), 1, partial(tile, outer, row, first_column, size))
 
     f.loop(f.begin, f.end, 1, strip, nonempty=is_known(rows, columns))
-    cost = COSTS.vector_ns(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * size_hint(column_tiles)
+    column_tiles = sum(-(-size_hint(size) // lanes) for _, size in pieces)
+    cost = COSTS.vector_ns(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * column_tiles
     return Kernel.of(phase(f, math.prod(others) * row_tiles, cost))

@@ -349,8 +349,10 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
             if number == len(pieces) - 1:
                 holds = True
             if holds is not False:
+                inside = isinstance(e.f, DryRun) and e.f.within_operands
+                at = add(e.f, index, -start) if inside else safe
                 with e.predicated(predicate):
-                    found.append((holds, e.value(operand, digits([(outer, above), (count, safe)]))))
+                    found.append((holds, e.value(operand, digits([(outer, above), (count, at)]))))
             if holds is True:
                 break
         _, result = found.pop()

@@ -46,6 +46,30 @@ def test_rows_are_those_of_numpy(form: str, cpu: str) -> None:
         assert np.asarray(result).tobytes() == np.concatenate(arrays, axis).tobytes(), dtype
 
 
+@pytest.mark.parametrize("cpu", ["", "avx2", "x86-64"])
+@pytest.mark.parametrize(
+    ("shapes", "axis", "order"),
+    [
+        ([(80, 70), (70, 70)], 0, (1, 0)),  # tiles within each
+        ([(3, 50), (90, 50)], 0, (1, 0)),  # one is narrower than a tile
+        ([(50, 30), (50, 70)], 1, (1, 0)),
+        ([(4, 70, 30), (4, 80, 30)], 1, (0, 2, 1)),
+        ([(70, 66)] * 6, 0, (1, 0)),
+    ],
+)
+def test_what_is_joined_and_transposed_is_read_by_tiles(
+    shapes: list[tuple[int, ...]], axis: int, order: tuple[int, ...], cpu: str
+) -> None:
+    for dtype in TYPES:
+        arrays = [(RNG.standard_normal(shape) * 9).astype(dtype) for shape in shapes]
+        with jax.enable_x64(True):
+            function = jax.jit(lambda *x: jnp.transpose(jnp.concatenate(x, axis), order))
+            exported = jax.export.export(function, platforms=["cpu"])(*arrays)
+        options = shlo.Options(threads=2, cache_dir=None, isolate=False, cpu=cpu or None)
+        (result,) = shlo.compile(exported, options=options)(*arrays)
+        assert np.asarray(result).tobytes() == np.transpose(np.concatenate(arrays, axis), order).tobytes(), dtype
+
+
 def test_an_operand_that_comes_twice() -> None:
     a, b = (RNG.standard_normal((30, 3)).astype(np.float32) for _ in range(2))
     exported = jax.export.export(jax.jit(lambda a, b: jnp.concatenate([a, b, a, b, a], 1)), platforms=["cpu"])(a, b)
