@@ -58,7 +58,9 @@ class Assembly:
         self._private = private
         self._constants: dict[tuple[object, ...], Value] = {}
         self._lanes: dict[str, list[int]] = {}  # of constants that are vectors
-        self._known: list[dict[Hashable, Any]] = [{}]  # equal pure ops, one dict per dominating region
+        self._regions = [object()]  # those that are open, and so dominate what is emitted
+        # Equal pure ops by key: the value, its region and the level of that. In one table, as hashes of keys take long.
+        self._known: dict[Hashable, tuple[Any, object, int]] = {}
         self._hoisted: list[Lines] = []  # _hoisted[k]: where code of level k goes while level k + 1 is open
         self._conditional: list[int] = [0]  # levels of the regions that may not run
 
@@ -105,7 +107,7 @@ class Assembly:
 
     def _value(self, ref: str, type_: Type) -> Value:
         """What was just emitted here."""
-        return Value(ref, type_, None, len(self._known) - 1)
+        return Value(ref, type_, None, len(self._regions) - 1)
 
     def _pure(
         self, key: tuple[object, ...], type_: Type, level: int, write: Callable[..., str], *operands: object
@@ -122,7 +124,7 @@ class Assembly:
     @property
     def level(self) -> int:
         """Depth of the region that code is emitted into: 0 is the function's body, each loop and branch adds one."""
-        return len(self._known) - 1
+        return len(self._regions) - 1
 
     @property
     def safe_level(self) -> int:
@@ -138,23 +140,28 @@ class Assembly:
     @contextmanager
     def _hoisting(self, level: int) -> Iterator[None]:
         emit = self.emit
-        saved = emit.lines, self._known, self._hoisted
-        emit.lines, self._known, self._hoisted = self._hoisted[level], self._known[: level + 1], self._hoisted[:level]
+        saved = emit.lines, self._regions, self._hoisted
+        emit.lines, self._regions, self._hoisted = (
+            self._hoisted[level],
+            self._regions[: level + 1],
+            self._hoisted[:level],
+        )
         try:
             yield
         finally:
-            emit.lines, self._known, self._hoisted = saved
+            emit.lines, self._regions, self._hoisted = saved
 
     def recall(self, key: Hashable) -> Any:
         """What was remembered under this key in this region or an enclosing one, else None."""
-        for known in self._known:
-            if key in known:
-                return known[key]
-        return None
+        known = self._known.get(key)
+        if known is None:
+            return None
+        value, region, level = known
+        return value if level < len(self._regions) and self._regions[level] is region else None
 
     def remember(self, key: Hashable, value: Any) -> Any:
         """Keep a value for reuse in this region and those inside it; returns it."""
-        self._known[-1][key] = value
+        self._known[key] = value, self._regions[-1], len(self._regions) - 1
         return value
 
     def _preheader(self) -> Lines:
@@ -164,7 +171,7 @@ class Assembly:
 
     @contextmanager
     def _region(self, hoisted: Lines, *, conditional: bool = True) -> Iterator[None]:
-        self._known.append({})
+        self._regions.append(object())
         self._hoisted.append(hoisted)
         if conditional:
             self._conditional.append(self.level)
@@ -173,7 +180,7 @@ class Assembly:
         finally:
             if conditional:
                 self._conditional.pop()
-            self._known.pop()
+            self._regions.pop()
             self._hoisted.pop()
 
     def _renamed(self, refs: Sequence[str], values: Sequence[Value]) -> list[Value]:

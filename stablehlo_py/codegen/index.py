@@ -127,12 +127,15 @@ def add(f: Function | None, a: Affine, b: Affine | IntLike) -> Affine:
     """a + b."""
     if not isinstance(b, Affine):
         return Affine(a.constant + b, a.terms, a.lane, a.vector, a.vector_bounds) if b else a
+    if a is ZERO or b is ZERO:
+        return b if a is ZERO else a
     vector = a.vector or b.vector
     if a.vector is not None and b.vector is not None and f is not None:
         with f.at_level(max(a.vector.level, b.vector.level)):
             vector = f.binary("add", a.vector, b.vector)
     bounds = a.vector_bounds[0] + b.vector_bounds[0], a.vector_bounds[1] + b.vector_bounds[1]
-    return Affine(a.constant + b.constant, _merge(a.terms + b.terms), a.lane + b.lane, vector, bounds)
+    terms = _merge(a.terms + b.terms) if a.terms and b.terms else a.terms or b.terms
+    return Affine(a.constant + b.constant, terms, a.lane + b.lane, vector, bounds)
 
 
 def scale(f: Function | None, a: Affine, factor: IntLike) -> Affine:
