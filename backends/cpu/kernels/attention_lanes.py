@@ -11,7 +11,7 @@ from functools import partial
 
 from stablehlo_py.backends.common.attention import AttentionProgram, Places
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import unravel
+from stablehlo_py.backends.common.loops import unravel, vectors
 from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of
 from stablehlo_py.backends.cpu.kernels.attention_band import GRAIN, Skipping, skipping
 from stablehlo_py.backends.cpu.kernels.attention_operands import Operands, Rows, packed
@@ -20,7 +20,6 @@ from stablehlo_py.backends.cpu.kernels.panel_transpose import PanelTranspose, Si
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.backends.cpu.kernels.tile import TileElemental
 from stablehlo_py.backends.cpu.kernels.tiling import Split, each_panel
-from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import ZERO, Affine, Variable, affine_of, lane_index
@@ -30,6 +29,7 @@ from stablehlo_py.dialect.symint import IntLike
 MOST_VECTORS = 4  # of queries
 MOST_KEYS = 128  # of a tile: the fewer, the more of them masks leave out
 MANY_QUERIES = 512  # from here on, keys and values are copied if their rows are not near each other
+LEAST_SUMS = 16  # vectors of sums that multiply-adds need; with tiles of one height there is half of the code of two
 WEIGHT_NS = 5.0  # of a vector of scores, besides the products
 
 
@@ -62,8 +62,11 @@ class Attention:
         self.builder = KernelBuilder(fusion, target)
 
     def _tile_of_keys(self) -> int:
-        """Weights fill half of the L1 cache at most. The last tile has the keys of a tile of registers at least."""
+        """Weights fill half of the L1 cache at most. The last tile has the keys of a tile of registers at least;
+        these have fewer rows where that many divide the columns."""
         self.height = min(self.height, self.count)
+        fewer = range(self.height, -(-LEAST_SUMS * self.lanes // self.width) - 1, -1)
+        self.height = next((rows for rows in fewer if self.p.width % rows == 0), self.height)
         grain = self.grain
         fitting = self.target.l1 // 2 // (self.width * self.type.bits // 8) // grain * grain
         most = max(grain, min(MOST_KEYS, fitting))
@@ -91,6 +94,8 @@ class Attention:
             made.phase("finite", self.v.copies, cost, partial(self._finite, self.skips))
         rooms = [made.private.take(each * self.width, self.arithmetic.element) for each in self._lines()]
         self.room_q, self.room_w, self.room_o, self.room_r = rooms
+        self.pitch_t = -(-p.width // self.lanes) * self.lanes  # of transposed results
+        self.room_t = made.private.take(self.width * self.pitch_t, self.arithmetic.element)
         iterations = math.prod(p.sizes[d] for d in self.outer) * self._tiles
         work = self.count * (0.5 if self.skips else 1.0) * self.width / self.lanes
         made.phase("", iterations, work * (self._multiplying() + WEIGHT_NS), self._compute)
@@ -228,6 +233,10 @@ class Tile:
         """A vector of one of the tiles: of a number of the depth, of a key, of a column."""
         return self.f.iadd(self.f.imul(line, self.width), self.f.imul(v, self.lanes))
 
+    def _inside(self, place: int) -> int:
+        """The same for a vector of a tile of registers, from its first line on."""
+        return place // self.vectors * self.width + place % self.vectors * self.lanes
+
     # --- keys --------------------------------------------------------------------------------------------------------
 
     def _keys(self, end: Index, begin: Value, *carried: Value) -> list[Value]:
@@ -294,8 +303,9 @@ class Tile:
             line = f.imin(line, f.isub(count, self.height))
             start = f.gep(self.k, f.imul(f.iadd(begin, line), a.k.row_stride), a.k.operand.element.storage)
             sums = self._sums(self.height, a.k.width, start, (a.k.row_stride, a.k.stride), a.q)
+            room = f.gep(a.w, self._at(line, 0), a.type)
             for place, value in enumerate(sums):
-                f.store(value, a.w, self._at(f.iadd(line, place // self.vectors), place % self.vectors))
+                f.store(value, room, self._inside(place))
 
         f.loop(0, count, self.height, lines, nonempty=True)
 
@@ -358,50 +368,58 @@ class Tile:
 
     def _values(self, begin: Value, count: Index, scales: Sequence[Value]) -> None:
         """Scale the results, and add the values of a tile of keys with their weights."""
-        f, a, n = self.f, self.a, self.vectors
+        f, a = self.f, self.a
         columns = Split(self.p.width, -(-self.p.width // self.height))
         start = f.gep(self.v, f.imul(begin, a.v.row_stride), a.type)
 
         def lines(line: Index, _: Affine, height: int, __: Index | None) -> None:
             left = f.gep(start, f.imul(line, a.v.stride), a.type)
             sums = self._sums(height, count, left, (a.v.stride, a.v.row_stride), a.w)
-            for place, value in enumerate(sums):
-                at = self._at(f.iadd(line, place // n), place % n)
-                f.store(f.fma(f.load(self.type, a.o, at), scales[place % n], value), a.o, at)
+            self._add(line, sums, scales)
 
         columns.emit(f, 0, None, lines)
+
+    def _add(self, line: Index, sums: Sequence[Value], scales: Sequence[Value]) -> None:
+        """Scale the results from a line on, and add sums."""
+        f, room = self.f, self.f.gep(self.a.o, self._at(line, 0), self.a.type)
+        for place, value in enumerate(sums):
+            at = self._inside(place)
+            f.store(f.fma(f.load(self.type, room, at), scales[place % self.vectors], value), room, at)
 
     # --- results -----------------------------------------------------------------------------------------------------
 
     def _finish(self, largest: Sequence[Value], totals: Sequence[Value]) -> None:
         """Divide the results by the sums of weights, and store them, row by row."""
-        f, lanes = self.f, self.lanes
+        f, p, a, lanes = self.f, self.p, self.a, self.lanes
         self._put(largest, totals)
         for v, rows in enumerate(zip(largest, totals, strict=True)):
-            self.p.keep_at({**self.places, self.a.row: self.at_rows[v]}, *rows, self._predicate(v))
-        whole = self.valid // lanes
-        f.loop(0, whole, 1, lambda v: self._store(v, lanes))
-        if whole < self.vectors:
-            self._store(whole, self.valid - whole * lanes)
+            p.keep_at({**self.places, a.row: self.at_rows[v]}, *rows, self._predicate(v))
+        f.loop(0, self.vectors, 1, self._results)
+        of, name, turned, pitch = element(p.output), a.arithmetic.element.name, a.room_t.at(f), a.pitch_t
+        sizes = Sizes(p.width, self.width, self.valid, pitch)
+        PanelTranspose(lanes, name, name).emit(f, a.o, turned, sizes, a.builder.shared)
 
-    def _store(self, v: Index, valid: int) -> None:
-        """The results of the first `valid` queries of a vector."""
+        def row(number: Value) -> None:
+            query = affine_of(f.iadd(self.first, number), a.rows - 1)
+
+            def put(column: Index, mask: Value | None) -> None:
+                value = f.load(self.type, turned, f.iadd(f.imul(number, pitch), column))
+                across = lane_index(column, p.width, lanes, lanes)
+                p.e.write(of, p.out, p.result_place({**self.places, a.row: query}, across, lanes), value, mask)
+
+            vectors(f, p.width, lanes, put)
+
+        f.loop(0, self.valid, 1, row, nonempty=True)
+
+    def _results(self, v: Value) -> None:
+        """The results of a vector of queries, column by column."""
         f, p, a, lanes = self.f, self.p, self.a, self.lanes
-        of, first = element(p.output), f.iadd(self.first, f.imul(v, lanes))
+        first = f.iadd(self.first, f.imul(v, lanes))
         largest, total = self._taken(a.room_r.at(f), v)
         made = p.results_at({**self.places, a.row: lane_index(first, a.rows, lanes, lanes)}, largest, total)
 
-        def square(start: Index, count: int = lanes) -> None:
-            columns = [f.iadd(start, j) for j in range(count)]
-            lines = [made(column, f.load(self.type, a.o, self._at(column, v))) for column in columns]
-            lines += lines[-1:] * (lanes - count)
-            mask = f.tail_mask(count, lanes) if count < lanes else None
-            for lane, value in enumerate(transposed(f, lines)[:valid]):
-                row = affine_of(f.iadd(first, lane), a.rows - 1)
-                across = lane_index(start, p.width, lanes, lanes)
-                p.e.write(of, p.out, p.result_place({**self.places, a.row: row}, across, lanes), value, mask)
+        def one(column: Value) -> None:
+            at = self._at(column, v)
+            f.store(made(column, f.load(self.type, a.o, at)), a.o, at)
 
-        whole = p.width // lanes * lanes
-        f.loop(0, whole, lanes, square)
-        if whole < p.width:
-            square(whole, p.width - whole)
+        f.loop(0, p.width, 1, one, nonempty=True)

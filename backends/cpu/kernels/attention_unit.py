@@ -282,15 +282,13 @@ class _PairsOfVectors(_UnitTile):
 
     def _values(self, begin: Value, count: Index, scales: Sequence[Value]) -> None:
         """Scale the results, and add the values of a tile of keys with their weights."""
-        f, a, n = self.f, self.a, self.vectors
+        f, a = self.f, self.a
         end = self._end(count)
 
         def lines(line: Index, _: Affine, height: int, __: Index | None) -> None:
             left = f.gep(self.v, f.iadd(f.imul(line, a.pitch), begin), I16)
             sums = self._sums(height, end, left, (a.pitch, 1), a.w)
-            for place, value in enumerate(sums):
-                at = self._at(f.iadd(line, place // n), place % n)
-                f.store(f.fma(f.load(self.type, a.o, at), scales[place % n], value), a.o, at)
+            self._add(line, sums, scales)
 
         Split(self.p.width, -(-self.p.width // self.height)).emit(f, 0, None, lines)
 
