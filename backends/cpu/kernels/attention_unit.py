@@ -26,7 +26,6 @@ from stablehlo_py.backends.cpu.kernels.matrix_unit import Unit, configure_tiles
 from stablehlo_py.backends.cpu.kernels.panel_transpose import PanelTranspose, Sizes
 from stablehlo_py.backends.cpu.kernels.tile_sums import LOAD, STORE
 from stablehlo_py.backends.cpu.kernels.tiling import Split
-from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.kernels.units import units_of
 from stablehlo_py.backends.cpu.kernels.vector_unit import VectorUnit
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -86,6 +85,7 @@ class UnitAttention(Attention):
             self.k = packed(self.builder, "keys", bits, self.lanes, self.depth)
         copies, blocks = self.v.copies, -(-self.columns // self.lanes)
         self.room_v = self.builder.scratch.take(copies * self.columns * self.pitch, BITS)
+        self.room_p = self.builder.private.take(self.lanes**2, ELEMENTS[PAIRS])
         self.builder.phase("turn_values", copies * blocks, self.pitch * 1.0, self._turn_values)
 
     def starts(self, f: Function, outer: dict[int, Index]) -> tuple[Value, Value]:
@@ -114,10 +114,12 @@ class UnitAttention(Attention):
     def _turn_values(self, f: Function) -> None:
         """Rows of columns, `pitch` keys long, of which those behind the last key are zeros."""
         blocks = -(-self.columns // self.lanes)
-        turn = self._by_squares if self.v.is_strided and self.v.stride == 1 else self._one_by_one
+        by_squares = self.v.is_strided and self.v.stride == 1 and self.columns >= self.lanes
+        turn = self._by_squares if by_squares else self._one_by_one
+        last = max(0, self.columns - self.lanes)  # the last block overlaps the one before it
 
         def block(number: Value) -> None:
-            copy, column = f.idiv(number, blocks), f.imul(f.irem(number, blocks), self.lanes)
+            copy, column = f.idiv(number, blocks), f.imin(f.imul(f.irem(number, blocks), self.lanes), last)
             target = self.room_v.at(f, (copy, column), (self.columns * self.pitch, self.pitch))
             turn(f, self.v.copy(f, copy), target, column)
 
@@ -138,40 +140,31 @@ class UnitAttention(Attention):
         f.loop(0, f.imax(0, there), 1, one)
 
     def _by_squares(self, f: Function, source: Value, target: Value, first: Index) -> None:
-        """The columns of a block, a vector of pairs of keys at a time."""
-        step = PAIR * self.lanes
-        whole = self.count // step * step
-        f.loop(0, whole, step, lambda key: self._square(f, source, target, first, key, step))
-        for key in range(whole, self.pitch, step):
-            self._square(f, source, target, first, key, max(0, self.count - key))
+        """The columns of a block, a vector of pairs of keys at a time: these in memory, then transposed."""
+        lanes, room = self.lanes, self.room_p.at(f)
+        turn, sizes = PanelTranspose(lanes, PAIRS, PAIRS), Sizes(lanes, lanes, lanes, self.pitch // PAIR)
 
-    def _square(self, f: Function, source: Value, target: Value, first: Index, key: Index, count: int) -> None:
-        """So many keys from `key` on."""
-        lanes, across, width = self.lanes, self.v.row_stride, self.p.width
-        halves, zero = VectorType(lanes, I16), f.const(0, VectorType(lanes, I32))
-        is_whole = self.columns == width and width % lanes == 0
-        mask = None if is_whole else f.tail_mask(f.isub(width, first), lanes)
+        def square(key: Index) -> None:
+            f.loop(0, lanes, 1, lambda number: pair(key, number), nonempty=True)
+            turn.emit(f, room, f.gep(target, key, I16), sizes, self.builder.shared)
 
-        def bits(number: int) -> Value:
-            place = f.gep(source, f.iadd(f.imul(f.iadd(key, number), across), first), I16)
-            value = f.load(halves, place) if mask is None else f.masked_load(halves, place, 0, mask, f.const(0, halves))
-            return f.cast("zext", value, I32)
+        def pair(key: Index, number: Index) -> None:
+            line = f.iadd(key, f.imul(number, PAIR))
+            low, high = (self._bits(f, source, first, f.iadd(line, half)) for half in range(PAIR))
+            f.store(f.binary("or", low, f.binary("shl", high, f.const(16, low.type))), room, f.imul(number, lanes))
 
-        pairs = []
-        for number in range(0, PAIR * lanes, PAIR):
-            pair = bits(number) if number < count else zero
-            if number + 1 < count:
-                pair = f.binary("or", pair, f.binary("shl", bits(number + 1), f.const(16, zero.type)))
-            pairs.append(pair)
-        for column, value in enumerate(transposed(f, pairs)):
+        f.loop(0, self.pitch, PAIR * lanes, square, nonempty=True)
 
-            def put(column: int = column, value: Value = value) -> None:
-                f.store(value, f.gep(target, f.iadd(f.imul(column, self.pitch), key), I16))
-
-            if self.columns % lanes:
-                f.if_(f.cmp("slt", f.index(f.iadd(first, column)), f.const(self.columns)), put)
-            else:
-                put()
+    def _bits(self, f: Function, source: Value, first: Index, key: Index) -> Value:
+        """Those of a vector of columns of a key; zeros where there are none."""
+        type_, place = VectorType(self.lanes, I16), f.gep(source, f.iadd(f.imul(key, self.v.row_stride), first), I16)
+        if self.columns == self.p.width and self.pitch == self.count:
+            return f.cast("zext", f.load(type_, place), I32)
+        there = f.select(
+            f.cmp("slt", f.index(key), f.const(self.count)), f.index(f.isub(self.p.width, first)), f.const(0)
+        )
+        value = f.masked_load(type_, place, 0, f.tail_mask(there, self.lanes), f.const(0, type_))
+        return f.cast("zext", value, I32)
 
 
 class _UnitTile(Tile):
