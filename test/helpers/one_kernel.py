@@ -168,8 +168,10 @@ class LoadedKernel:
         prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * pointers, ctypes.c_int64, ctypes.c_int64)
         self.functions: dict[str, Callable[..., None]] = {}
         for phase in kernel.phases:
-            name = phase.symbol.encode()
-            self.functions[phase.symbol] = prototype(api.engine_lookup(self._engine, api.string(name)))
+            address = api.engine_lookup(self._engine, api.string(phase.symbol.encode()))
+            if not address:
+                raise InternalError(f"{phase.symbol} calls what is not linked here")
+            self.functions[phase.symbol] = prototype(address)
 
     def __del__(self) -> None:
         if self._engine:
