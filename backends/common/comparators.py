@@ -19,6 +19,7 @@ from stablehlo_py.codegen.arith import sortable
 from stablehlo_py.codegen.builder import I8, Function, ScalarType, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Element, Lanes, element, from_bits, to_bits
+from stablehlo_py.dialect.comparator import mirrored
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
@@ -83,31 +84,9 @@ def _compared(value: ir.Value, directions: Sequence[str]) -> Key | None:
     if of.is_complex or (of.is_float and of.name not in IEEE):
         return None
     greater, total_order = text(op, "direction") == "GT", "total_order" in op.attributes
-    if _mirrored(a, b):
+    if mirrored(a, b):
         return Key(a, of, greater, total_order)
-    return Key(b, of, not greater, total_order) if _mirrored(b, a) else None
-
-
-def _mirrored(left: ir.Value, right: ir.Value) -> bool:
-    """Whether `right` is of the right side what `left` is of the left one."""
-    a, b = left.owner, right.owner
-    if isinstance(a, ir.Block) or isinstance(b, ir.Block):
-        if not (isinstance(a, ir.Block) and isinstance(b, ir.Block)):
-            return False
-        number = ir.BlockArgument(left).arg_number
-        return number % 2 == 0 and ir.BlockArgument(right).arg_number == number + 1
-    return (
-        a.name == b.name
-        and len(a.regions) == 0
-        and ir.OpResult(left).result_number == ir.OpResult(right).result_number
-        and _attributes(a) == _attributes(b)
-        and len(a.operands) == len(b.operands)
-        and all(_mirrored(x, y) for x, y in zip(a.operands, b.operands, strict=True))
-    )
-
-
-def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
-    return {name: op.attributes[name] for name in op.attributes}
+    return Key(b, of, not greater, total_order) if mirrored(b, a) else None
 
 
 def compared_operands(op: ir.OpView) -> set[int]:

@@ -11,8 +11,9 @@ from stablehlo_py.passes.simplify_rules.library import LIBRARY
 from stablehlo_py.passes.simplify_rules.logic import LOGIC
 from stablehlo_py.passes.simplify_rules.move import MOVE
 from stablehlo_py.passes.simplify_rules.reduce import REDUCE
+from stablehlo_py.passes.simplify_rules.sort import SORT
 
 __all__ = ["APPROXIMATE", "EXACT"]
 
-EXACT = COMBINE + ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX + COLLECTIVES + LIBRARY
+EXACT = COMBINE + ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + SORT + INDEX + COLLECTIVES + LIBRARY
 EXACT.name = "simplify"

@@ -109,6 +109,33 @@ def best_place(
     return list(made.results)
 
 
+def in_order(
+    dimension: int,
+    *operands: ir.Value,
+    direction: str = "LT",
+    key: Callable[[ir.Value], ir.Value] = lambda x: x,
+    turned: bool = False,
+    total: bool = True,
+) -> list[ir.Value]:
+    """Operands sorted by an expression of the first one's elements; `turned`: the right side comes first."""
+    attributes = {"dimension": dimension, "is_stable": True}
+    made = b.op("stablehlo.sort", [x.type for x in operands], operands, attributes, regions=1)
+    scalars = [b.tensor([], x.type.element_type) for x in operands for _ in range(2)]
+    block = made.regions[0].blocks.append(*scalars, arg_locs=[ir.Location.unknown()] * len(scalars))
+    with ir.InsertionPoint(block):
+        left, right = (key(block.arguments[side]) for side in ((1, 0) if turned else (0, 1)))
+        floats = isinstance(left.type.element_type, ir.FloatType)
+        options = {"total_order": ir.UnitAttr.get()} if floats and total else {}
+        b.op("stablehlo.return", [], [b.compare(left, right, direction, **options)])
+    return list(made.results)
+
+
+def one_zero(x: ir.Value) -> ir.Value:
+    """x with one zero and one NaN, as JAX compares floats."""
+    zero = like(x, 0.0)
+    return select(compare(x, x, "NE"), like(x, math.nan), select(compare(x, zero, "EQ"), zero, x))
+
+
 def iota(text: str, dimension: int = 0) -> ir.Value:
     return b.value("iota", typed(text), dimension=dimension)
 

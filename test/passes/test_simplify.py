@@ -18,6 +18,7 @@ from hlo_values import (
     div,
     dynamic_slice,
     gather,
+    in_order,
     iota,
     join,
     least,
@@ -25,6 +26,7 @@ from hlo_values import (
     masked,
     most,
     mul,
+    one_zero,
     pad,
     power,
     reduce,
@@ -417,7 +419,18 @@ INDEX = [
         ),
     ),
 ]
-CASES = ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX
+SORT = [
+    case("sort-few", "5x3xf32", lambda x: in_order(1, x)[0]),
+    case("sort-few", "5x4xf32", lambda x: in_order(1, x, key=one_zero)[0]),
+    case("sort-few", "5x4xf64", lambda x: in_order(1, x, iota("5x4xi32", 1), key=one_zero, direction="GT")[1]),
+    case("sort-few", "7x2xf16 7x2xi8", lambda x, y: in_order(1, x, y, turned=True)[1]),
+    case("sort-few", "2x3x4xi8", lambda x: in_order(2, x, direction="GT")[0]),
+    case("sort-few", "6x4x1xui16", lambda x: in_order(1, x)[0]),
+    case("sort-few", "6x4xi32 6x4xf32", lambda x, y: in_order(1, x, y, key=lambda x: mul(x, x), turned=True)[1]),
+    case("sort-few", "9x4xbf16", lambda x: cut(in_order(0, x, key=one_zero)[0], (4, 5), (0, 4))),
+    case("sort-few", "3x5x4xi64", lambda x: cut(in_order(1, x)[0], (0, 3), (3, 4), (0, 2))),
+]
+CASES = ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + SORT + INDEX
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{i}-{each.rule}" for i, each in enumerate(CASES)])
@@ -439,6 +452,9 @@ def test_every_rule_has_a_case() -> None:
 
 # Patterns that look alike and must not match: the value would change.
 UNCHANGED = [
+    ("4x3xf32", lambda x: in_order(1, x, total=False)[0]),
+    ("4x5xi32", lambda x: in_order(1, x)[0]),
+    ("3x4xi32", lambda x: in_order(0, x)[0]),
     (F, lambda x: add(x, like(x, 0.0))),
     (F, lambda x: mul(x, like(x, 0.0))),
     (F, lambda x: add(add(x, like(x, 1.5)), like(x, 2.5))),
