@@ -213,7 +213,7 @@ class Tile:
         if rows.is_strided and rows.stride == 1 and rows.width >= self.lanes:
             sizes = Sizes(self.valid, rows.row_stride, rows.width, self.width)
             panel = PanelTranspose(self.lanes, operand.element.name, a.arithmetic.element.name)
-            panel.emit(f, address(self.first, 0), a.q, sizes, a.builder.shared)
+            panel.emit(f, address(self.first, 0), a.q, sizes)
             return
 
         def bring(v: Index) -> None:
@@ -397,7 +397,7 @@ class Tile:
         f.loop(0, self.vectors, 1, self._results)
         of, name, turned, pitch = element(p.output), a.arithmetic.element.name, a.room_t.at(f), a.pitch_t
         sizes = Sizes(p.width, self.width, self.valid, pitch)
-        PanelTranspose(lanes, name, name).emit(f, a.o, turned, sizes, a.builder.shared)
+        PanelTranspose(lanes, name, name).emit(f, a.o, turned, sizes)
 
         def row(number: Value) -> None:
             query = affine_of(f.iadd(self.first, number), a.rows - 1)

@@ -146,7 +146,7 @@ class UnitAttention(Attention):
 
         def square(key: Index) -> None:
             f.loop(0, lanes, 1, lambda number: pair(key, number), nonempty=True)
-            turn.emit(f, room, f.gep(target, key, I16), sizes, self.builder.shared)
+            turn.emit(f, room, f.gep(target, key, I16), sizes)
 
         def pair(key: Index, number: Index) -> None:
             line = f.iadd(key, f.imul(number, PAIR))
@@ -188,7 +188,7 @@ class _UnitTile(Tile):
         if rows.is_strided and rows.stride == 1 and rows.row_stride % PAIR == rows.width % PAIR == 0:
             sizes = Sizes(self.valid, rows.row_stride // PAIR, whole, self.width)
             start = f.gep(base, rows.place(f, self.first, 0), I16)
-            PanelTranspose(self.lanes, PAIRS, PAIRS).emit(f, start, a.q, sizes, a.builder.shared)
+            PanelTranspose(self.lanes, PAIRS, PAIRS).emit(f, start, a.q, sizes)
             return
 
         def one(query: Index) -> None:

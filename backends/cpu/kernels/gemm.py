@@ -429,7 +429,7 @@ class Gemm:
         own = self.rooms.panel.at(f)
         if strip.packs is not None:
             own = f.gep(own, f.imul(start, inner * self.width), self.rooms.panel.element.storage)
-        pack = partial(emit_panel, f, self.problem, b, strip.panel, own, self.shared, steps)
+        pack = partial(emit_panel, f, self.problem, b, strip.panel, own, steps)
         if strip.packs is not None:
             f.if_(strip.packs, pack)
             return a, own

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.panel_transpose import PanelTranspose, Sizes
 from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split, dense_steps, each_panel
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
@@ -27,14 +26,11 @@ def pack_iterations(gemm: Problem, side: str) -> IntLike:
     return outer * (gemm.panels if side == "b" else gemm.plan.rows.tiles)
 
 
-def emit_pack_b(
-    gemm: Problem, destination: Operand, shared: set[SharedFunction] | None, f: Function, number: Value
-) -> None:
-    """Pack panel `number` of B, counted over all outer places. `shared` gets the functions that are called; None: there
-    are none."""
+def emit_pack_b(gemm: Problem, destination: Operand, f: Function, number: Value) -> None:
+    """Pack panel `number` of B, counted over all outer places."""
     panel, outer = f.irem(number, gemm.panels), f.idiv(number, gemm.panels)
     target = destination.at(f, [number], [gemm.panel_size])
-    emit_panel(f, gemm, _outer_address(f, gemm, gemm.contraction.b, "b", outer), panel, target, shared)
+    emit_panel(f, gemm, _outer_address(f, gemm, gemm.contraction.b, "b", outer), panel, target)
 
 
 def emit_panel(
@@ -43,7 +39,6 @@ def emit_panel(
     source: Value,
     panel: Index,
     target: Value,
-    shared: set[SharedFunction] | None,
     steps: IntLike | None = None,
 ) -> None:
     """Pack one panel of the B that begins at `source`; only the first `steps` of the slowest contracted axis."""
@@ -54,7 +49,7 @@ def emit_panel(
     source = f.gep(source, f.imul(panel, gemm.panel * contraction.n.b), contraction.b.element.storage)
     width = plan.lanes * plan.vectors
     strides = [axis.b for axis in axes]
-    panels = _Panels(f, gemm.arithmetic, contraction.b, axes, strides, contraction.n.b, plan.lanes, shared)
+    panels = _Panels(f, gemm.arithmetic, contraction.b, axes, strides, contraction.n.b, plan.lanes)
 
     if panels.transposes or not is_known(contraction.n.size % gemm.panel):
         valid = f.imin(f.isub(contraction.n.size, f.imul(panel, gemm.panel)), gemm.panel)
@@ -67,16 +62,14 @@ def emit_panel(
     each_panel(f, panel, contraction.n.size, gemm.panel, lambda at, valid: panels.copy(source, target, valid, width))
 
 
-def emit_pack_a(
-    gemm: Problem, destination: Operand, shared: set[SharedFunction] | None, f: Function, number: Value
-) -> None:
+def emit_pack_a(gemm: Problem, destination: Operand, f: Function, number: Value) -> None:
     """Pack tile `number` of A."""
     contraction, rows, parts = gemm.contraction, gemm.plan.rows, gemm.arithmetic.parts
     tile, outer = f.irem(number, rows.tiles), f.idiv(number, rows.tiles)
     source = _outer_address(f, gemm, contraction.a, "a", outer)
     target = destination.at(f, [outer], [gemm.packed_size("a")])
     steps = [axis.a for axis in contraction.k]
-    panels = _Panels(f, gemm.arithmetic, contraction.a, contraction.k, steps, contraction.m.a, gemm.plan.lanes, shared)
+    panels = _Panels(f, gemm.arithmetic, contraction.a, contraction.k, steps, contraction.m.a, gemm.plan.lanes)
 
     def copy(first: Index, row: Index, height: Index) -> None:
         """`height` rows from the `first` on, to the place of a tile that begins with `row`."""
@@ -125,7 +118,6 @@ class _Panels:
     steps: Sequence[IntLike]
     across: IntLike
     lanes: int
-    shared: set[SharedFunction] | None
 
     @property
     def transposes(self) -> bool:
@@ -202,4 +194,4 @@ class _Panels:
         masked = not isinstance(width, int) or width % self.lanes != 0
         panel = PanelTranspose(self.lanes, self.operand.element.name, self.arithmetic.element.name, masked)
         sizes = Sizes(valid, self.across, self.axes[-1].size, width)
-        panel.emit(self.f, at, to, sizes, self.shared)
+        panel.emit(self.f, at, to, sizes)

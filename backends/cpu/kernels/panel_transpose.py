@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.transposing import columns_at_once, half_transposed, transposed
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
@@ -55,17 +54,13 @@ class PanelTranspose:
         """Columns that are transposed at once."""
         return columns_at_once(Arithmetic(ELEMENTS[self.panel]).accumulator.bits, self.lanes)
 
-    def text(self, target: CpuTarget) -> str:
-        """Its code, for rows that are at least as long as columns are transposed at once."""
-        return _text(self, target)
-
-    def emit(self, f: Function, source: Value, target: Value, sizes: Sizes, shared: set[SharedFunction] | None) -> None:
-        """Make the panel at `target` of the rows from `source` on. Lanes past the last row repeat it. `shared` gets the
-        function where that is called; None: the code is part of `f`."""
-        if shared is None or (isinstance(sizes.size, int) and sizes.size < self._columns):
+    def emit(self, f: Function, source: Value, target: Value, sizes: Sizes) -> None:
+        """Make the panel at `target` of the rows from `source` on. Lanes past the last row repeat it. A call, where `f`
+        shares functions, for rows that are at least as long as columns are transposed at once."""
+        if f.common is None or (isinstance(sizes.size, int) and sizes.size < self._columns):
             self.emit_here(f, source, target, sizes)
             return
-        shared.add(self)
+        f.common[self.symbol] = _text(self, f.emit.target)
         numbers = (sizes.rows, sizes.across, sizes.size, sizes.width)
         f.call(self.symbol, [source, target, *map(f.index, numbers)], external=True)
 

@@ -168,7 +168,7 @@ def _emit_narrow(builder: KernelBuilder, contraction: Contraction, arithmetic: A
     room = builder.scratch.take(problem.packed_size("a"), arithmetic.element)
 
     def pack(f: Function) -> None:
-        f.loop(f.begin, f.end, 1, lambda number: emit_pack_a(problem, room, builder.shared, f, number))
+        f.loop(f.begin, f.end, 1, lambda number: emit_pack_a(problem, room, f, number))
 
     builder.phase("pack", size, float(int(k.size)), pack)
     few = replace(few, a=room, m=replace(m, a=k.size), k=(replace(k, a=1),))
@@ -286,12 +286,12 @@ def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:
     if plan.pack_b and plan.pack_inside != 1 and not plan.keeps_panel:
         panels_b = room("b")
         rooms = replace(rooms, b=panels_b)
-        pack_b = partial(emit_pack_b, problem, panels_b, builder.shared)
+        pack_b = partial(emit_pack_b, problem, panels_b)
         emitters.append((pack_iterations(problem, "b"), pack_b))
     if plan.pack_a:
         panels_a = room("a")
         rooms = replace(rooms, a=panels_a)
-        pack_a = partial(emit_pack_a, problem, panels_a, builder.shared)
+        pack_a = partial(emit_pack_a, problem, panels_a)
         emitters.append((pack_iterations(problem, "a"), pack_a))
     if not emitters:
         return rooms

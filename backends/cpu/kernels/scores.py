@@ -197,7 +197,7 @@ class Tile(Queries):
         if rows.width >= lanes:
             panel = PanelTranspose(lanes, a.arithmetic.element.name, a.arithmetic.element.name)
             start = f.gep(base, f.imul(self.first, rows.width), a.type)
-            panel.emit(f, start, room, Sizes(self.valid, rows.width, rows.width, self.width), a.builder.shared)
+            panel.emit(f, start, room, Sizes(self.valid, rows.width, rows.width, self.width))
             return
 
         def bring(v: Index) -> None:
