@@ -456,7 +456,9 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     # Per multiply-add, streaming B costs 1 / rows of a block, streaming A costs 1 / width of a panel.
     panels_outside = b_bytes > target.l2 // 2 and block * height * parts < width
     one_user = block == rows.tiles and _one_place(contraction)
-    prefetch = not pack_b and b_bytes > target.l1
+    # Of several panels, the next one comes soon enough from the L2 cache.
+    stored_b = depth * n * contraction.b.element.storage.bits // 8
+    prefetch = not pack_b and b_bytes > target.l1 and (stored_b > target.l2 or n <= width)
     return Plan(lanes, vectors, rows, block, panels_outside, pack_a, pack_b, int(one_user), chunk, prefetch)
 
 
