@@ -38,6 +38,7 @@ ESTIMATES = {
     "backends/cpu/kernels/gemv.py": "cost of a phase",
     "backends/cpu/kernels/in_place_update.py": "cost of a phase",
     "backends/cpu/kernels/lapack_routines.py": "flops of a routine",
+    "backends/cpu/kernels/loop.py": "cost of a phase",
     "backends/cpu/kernels/padding.py": "cost of a phase",
     "backends/cpu/kernels/pairs.py": "cost of a phase; whether pairs pay; order of a copy in scratch",
     "backends/cpu/kernels/pivots.py": "cost of a phase",
