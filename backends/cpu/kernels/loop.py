@@ -54,6 +54,7 @@ CHAINED = 0.5  # of it, in one chain of operations at least
 MOST_SEAMS = 4
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 MOST_STRAIGHT = 8  # where their operands stay in registers
+MOST_STRAIGHT_OPS = 160  # of all of them
 ROW_NS = 2.0  # of a row, besides its vectors
 SHARES = 8  # iterations of a grain, at least, where they are loops over rows
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
@@ -98,7 +99,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
     is_cheap = windows or (cost <= COSTS.bound_ns and len(sizes) > 1)
     straight = is_cheap and sizes[-1] <= STRAIGHT * lanes
-    straight = not fusion.aliased and (straight or _keeps_operands(target, space, sizes, lanes))
+    straight = not fusion.aliased and (straight or _keeps_operands(target, space, sizes, lanes, len(values)))
     if not straight and _is_paired(fusion, target, values, sizes[-1], lanes):
         lanes, cost = 2 * lanes, 2 * cost
     return _Loop(fusion, target, sizes, lanes, straight=straight).emit(cost * _computed_share(fusion, values))
@@ -119,9 +120,9 @@ def _computed_share(fusion: Fusion, values: Sequence[ir.Value]) -> float:
     return taken / COSTS.vector_ns(values, 0, 0) if taken else 1.0
 
 
-def _keeps_operands(target: CpuTarget, space: Space, sizes: tuple[int, ...], lanes: int) -> bool:
+def _keeps_operands(target: CpuTarget, space: Space, sizes: tuple[int, ...], lanes: int, ops: int) -> bool:
     """Whether what is the same for all rows (a bias, a scale) stays in registers, if each vector of a row has code of
-    its own: half of them are for that."""
+    its own: half of them are for that. Of many `ops` a load is little, and code for each vector is long."""
     if sizes != space.sizes or len(sizes) == 1 or lanes < target.lanes(32) or sizes[-1] % lanes:
         return False
     rows, vectors = range(len(sizes) - 1), sizes[-1] // lanes
@@ -130,7 +131,8 @@ def _keeps_operands(target: CpuTarget, space: Space, sizes: tuple[int, ...], lan
         for _, at in space.loads
         if space.coefficient(at, len(rows)) and not any(space.coefficient(at, loop) for loop in rows)
     ]
-    return bool(same) and vectors <= MOST_STRAIGHT and vectors * len(same) <= target.registers // 2
+    is_short = vectors <= MOST_STRAIGHT and vectors * ops <= MOST_STRAIGHT_OPS
+    return bool(same) and is_short and vectors * len(same) <= target.registers // 2
 
 
 def _is_paired(fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value], inner: int, lanes: int) -> bool:
