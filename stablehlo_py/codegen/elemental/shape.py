@@ -175,9 +175,8 @@ def _rows(
     while count and is_known(inner, place[count - 1][0]) and inner % (part * place[count - 1][0]) == 0:
         count, part = count - 1, part * place[count - 1][0]
     counts = products(sizes, groups)
-    return delinearize(e.f, place[:count], [*counts[:-1], *(each // part for each in counts[-1:])], e.lanes), place[
-        count:
-    ]
+    counts[-1:] = [each // part for each in counts[-1:]]
+    return delinearize(e.f, place[:count], counts, e.lanes), place[count:]
 
 
 def _where_inside(
