@@ -17,7 +17,7 @@ from typing import Protocol
 from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, emit_tile
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, emit_tile
 from stablehlo_py.backends.cpu.kernels.register_tile import contract
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Split, each_panel, row_axis
@@ -174,11 +174,12 @@ class SharedLanes:
         sums = contract(f, [axis.size for axis in looped], side_a, side_b, zeros, products, unroll=False)
         step = Affine(0, lane=1 if lanes > 1 else 0)
 
-        def store(row: Affine, v: int, value: Value) -> None:
-            m, n = add(f, place[-2], row), add(f, add(f, place[-1], v * lanes), step)
-            self.epilogue.store(f, [*place[:-2], m, n], (value,), lanes, masks[v])
+        def store(row: Affine, v: Index, value: Value) -> None:
+            at = affine_of(f.imul(v, lanes), (vectors - 1) * lanes, lanes)
+            m, n = add(f, place[-2], row), add(f, add(f, place[-1], at), step)
+            self.epilogue.store(f, [*place[:-2], m, n], (value,), lanes, masks[v] if isinstance(v, int) else None)
 
-        emit_tile(f, sums, vectors, self.epilogue.inline, skip, store)
+        emit_tile(f, sums, vectors, self.epilogue, skip, store, vectors - (masks[-1] is not None))
 
 
 def _rows(size: IntLike, height: int) -> Split | TallTiles:

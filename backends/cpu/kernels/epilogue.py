@@ -14,7 +14,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.views import is_elementwise
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.common import fetch_lines
-from stablehlo_py.backends.cpu.kernels.gemm import Parts
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Parts
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -39,6 +39,7 @@ from stablehlo_py.passes.policy import flops_per_element
 
 VECTORS_PER_ITERATION = 64
 CHEAP_OPS = 3
+LONG_FLOPS = 16  # of an element: from here on vectors are taken by a loop
 _SPREAD = ("hlo.broadcast", "hlo.constant", "hlo.iota")  # their elements are not in memory, or few of them
 
 
@@ -63,6 +64,7 @@ class ElementalEpilogue:
         after = list(fusion.ops)[list(fusion.ops).index(root) + 1 :]
         flops = [flops_per_element(record_of(op.operation.name)) for op in after]
         self.inline = sum(map(bool, flops)) <= CHEAP_OPS and max(flops, default=0) <= 1
+        self.long = sum(flops) >= LONG_FLOPS
         self.reads_results = bool(fusion.aliased)
         before = [value for op in fusion.ops[: -1 - len(after)] for value in op.results if op.name not in _SPREAD]
         count = num_elements(self.root)

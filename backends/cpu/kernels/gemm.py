@@ -22,13 +22,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
-from stablehlo_py.backends.common.contraction import Axis, Operand
+from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import combine_complex
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
-from stablehlo_py.backends.cpu.kernels.common import fetch_lines
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, Parts, each_vector, emit_tile
 from stablehlo_py.backends.cpu.kernels.packing import emit_panel
 from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, contract, contract_in_strands
 from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
@@ -36,67 +35,12 @@ from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import OverlappingTiles, Problem, Split, dense_steps, each_panel
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
-from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
-from stablehlo_py.codegen.types import interleave, widen_mask
+from stablehlo_py.codegen.index import Affine, add, affine_of, scalar
 from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 
 STRANDS = 4  # sums that are added to in turn, at least: an addition takes as many cycles
 PACKED_AGAIN = 8  # times what packing a panel takes, at least, is what follows in a range
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
-
-Parts = tuple[Value, ...]  # the value of an element: one vector, or real and imaginary parts
-
-
-class Epilogue(Protocol):
-    """What happens to finished elements."""
-
-    @property
-    def inline(self) -> bool:
-        """Cheap enough to be repeated for every vector of a tile."""
-
-    @property
-    def reads_results(self) -> bool:
-        """Whether it reads memory that it stores to, so that no element may be given to it twice."""
-
-    @property
-    def reads_elements(self) -> bool:
-        """Whether it reads an element of an array for each element of the product."""
-
-    @property
-    def pure(self) -> Operand | None:
-        """The one output, whose elements depend on nothing but theirs of the product; None: there is no such."""
-
-    def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
-        """Consume neighbouring elements of the result; place: an index per outer axis, then m, then n (with lanes)."""
-
-    def fetch(self, f: Function, place: Sequence[Affine], count: int) -> None:
-        """Have memory ready for so many neighbouring elements of the result, which will be stored later."""
-
-
-@dataclass(frozen=True)
-class StoreTo:
-    """Stores sums to memory, as they are: position = origin . strides of C."""
-
-    operand: Operand
-    axes: tuple[Axis, ...]
-    inline: bool = True
-    reads_results: bool = False
-    reads_elements: bool = False
-
-    @property
-    def pure(self) -> Operand | None:
-        return self.operand
-
-    def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
-        at = linearize(f, place, [axis.c for axis in self.axes])
-        pointer, offset = address(f, getattr(f, self.operand.pointer), at, self.operand.element.storage, len(value))
-        offset += self.operand.offset
-        whole = interleave(f, *value) if len(value) == 2 else value[0]
-        f.store(whole, pointer, offset, widen_mask(f, mask, len(value)) if mask else None)
-
-    def fetch(self, f: Function, place: Sequence[Affine], count: int) -> None:
-        at = f.iadd(scalar(f, linearize(f, place, [axis.c for axis in self.axes])), self.operand.offset)
-        fetch_lines(f, getattr(f, self.operand.pointer), at, self.operand.element.storage, count)
 
 
 @dataclass(frozen=True)
@@ -117,6 +61,11 @@ class _Strip:
     vectors: int
     tail: Index | None
     packs: Value | None
+
+    @property
+    def alike(self) -> int:
+        """Vectors that are whole."""
+        return self.vectors - (self.tail is not None)
 
 
 @dataclass(frozen=True)
@@ -299,8 +248,8 @@ class Gemm:
         a, b = self._addresses(f, strip, 0, None)
         if self.calls_tiles:
 
-            def finish(row: Index, sums: list[Value]) -> None:
-                self._finish(f, strip, affine_of(row, self.contraction.m.size - 1), sums)
+            def finish(row: Index, sums: Callable[[Index], Value]) -> None:
+                self._finish_row(f, strip, affine_of(row, self.contraction.m.size - 1), sums)
 
             self._by_calls(f, strip, _Steps(a, b, [axis.size for axis in self.contraction.k]), first, last, finish)
             return
@@ -321,10 +270,10 @@ class Gemm:
         steps: _Steps,
         first: Index,
         last: Index,
-        each: Callable[[Index, list[Value]], None],
+        each: Callable[[Index, Callable[[Index], Value]], None],
     ) -> None:
-        """`each(row, its sums of these steps)` for all row tiles of a block: sums go through a buffer in the L1
-        cache."""
+        """`each(row, its sums of these steps)` for all row tiles of a block, a sum by the number of its vector: they go
+        through a buffer in the L1 cache."""
         rows, lanes = self.plan.rows, self.plan.lanes
         assert isinstance(rows, Split)
         buffer = f.alloca(rows.height * strip.vectors * lanes, self.arithmetic.accumulator)
@@ -335,8 +284,7 @@ class Gemm:
 
             def one(line: Index) -> None:
                 offset = f.imul(line, strip.vectors * lanes)
-                sums = [f.load(self.vector, buffer, f.iadd(offset, v * lanes)) for v in range(strip.vectors)]
-                each(f.iadd(row, line), sums)
+                each(f.iadd(row, line), lambda v: f.load(self.vector, buffer, f.iadd(offset, f.imul(v, lanes))))
 
             f.loop(0, height, 1, one, nonempty=True)
 
@@ -365,8 +313,8 @@ class Gemm:
         width = strip.vectors * lanes
         zero = f.const(0, self.vector)
 
-        def at(row: Index, v: int) -> Index:
-            return f.iadd(f.imul(f.isub(row, begin), width), v * lanes)
+        def at(row: Index, v: Index) -> Index:
+            return f.iadd(f.imul(f.isub(row, begin), width), f.imul(v, lanes))
 
         def clear(row: Index) -> None:
             for v in range(strip.vectors):
@@ -396,8 +344,8 @@ class Gemm:
 
         def finish(row: Index) -> None:
             own = rows.place_of(f, row)
-            sums = [f.load(self.vector, buffer, at(own, v)) for v in range(strip.vectors)]
-            self._finish(f, strip, affine_of(row, rows.size - 1), sums)
+            m = affine_of(row, rows.size - 1)
+            self._finish_row(f, strip, m, lambda v: f.load(self.vector, buffer, at(own, v)))
 
         steps, rest = self.plan.chunk, self.contraction.k[0].size % self.plan.chunk
         whole = self.contraction.k[0].size - rest
@@ -490,7 +438,7 @@ class Gemm:
             self.arithmetic, a[2], b[2], height, vectors, self.plan.lanes, row_stride, self._prefetched, masks
         )
         depth = self.contraction.depth
-        unroll = is_known(depth) and depth * len(sums) <= UNROLLED_PRODUCTS
+        unroll = is_known(depth) and depth * len(sums) <= UNROLLED_PRODUCTS and not self.epilogue.long
         unroll = unroll and all(isinstance(size, int) for size in steps.sizes)
         strands, size = STRANDS // len(sums), steps.sizes[-1] if len(steps.sizes) == 1 else 0
         if strands > 1 and isinstance(size, int) and size >= 4 * strands and self._adds_in_any_order:
@@ -542,14 +490,8 @@ class Gemm:
 
     def _finish(self, f: Function, strip: _Strip, m: Affine, sums: list[Value], skip: Index | None = None) -> None:
         """Give the tile's finished sums, but those of the first `skip` rows, to the epilogue; `m` is its first row."""
-        parts, step, vectors, tail = self.arithmetic.parts, self.step, strip.vectors, strip.tail
-        masks = [self._mask(f, tail, v, vectors, 1) for v in range(vectors)]
-
-        def store(row: Affine, v: int, value: Parts) -> None:
-            lanes = Affine(v * step, lane=1 if step > 1 else 0)
-            place = [*strip.places, add(f, m, row), add(f, strip.n, lanes)]
-            self.epilogue.store(f, place, value, step, masks[v])
-
+        parts, vectors = self.arithmetic.parts, strip.vectors
+        store = self._store_of(f, strip, m)
         if self.arithmetic.complex:
 
             def store_row(row: int) -> None:
@@ -563,33 +505,22 @@ class Gemm:
                 else:
                     f.if_(f.cmp("sge", f.const(row), f.index(skip)), partial(store_row, row))
             return
-        emit_tile(f, sums, vectors, self.epilogue.inline, skip, lambda row, v, value: store(row, v, (value,)))
+        emit_tile(f, sums, vectors, self.epilogue, skip, lambda row, v, value: store(row, v, (value,)), strip.alike)
 
+    def _finish_row(self, f: Function, strip: _Strip, m: Affine, sums: Callable[[Index], Value]) -> None:
+        """Give a row's finished sums, by the number of the vector, to the epilogue."""
+        store = self._store_of(f, strip, m)
+        each_vector(f, self.epilogue, strip.vectors, strip.alike, lambda v: store(Affine(), v, (sums(v),)))
 
-def emit_tile(
-    f: Function,
-    sums: Sequence[Value],
-    vectors: int,
-    inline: bool,
-    skip: Index | None,
-    emit: Callable[[Affine, int, Value], None],
-) -> None:
-    """`emit(row, number of the vector, vector)` for the rows of a tile but the first `skip`, which another one has."""
-    height = len(sums) // vectors
-    if skip is None and (inline or height == 1):
-        for position, value in enumerate(sums):
-            emit(Affine(position // vectors), position % vectors, value)
-        return
-    # A long epilogue is emitted once, and rows are left out: the tile goes through a buffer in the L1 cache.
-    type_ = sums[0].type
-    lanes, element = type_.lanes, type_.element
-    buffer = f.alloca(height * vectors * lanes, element)
-    for position, value in enumerate(sums):
-        f.store(value, buffer, position * lanes, align=min(64, lanes * element.bits // 8))
+    def _store_of(self, f: Function, strip: _Strip, m: Affine) -> Callable[[Affine, Index, Parts], None]:
+        """`store(row, number of the vector, value)` for rows from `m` on."""
+        step, vectors, tail = self.step, strip.vectors, strip.tail
+        masks = [self._mask(f, tail, v, vectors, 1) for v in range(vectors)]
 
-    def row_loop(row: Index) -> None:
-        for v in range(vectors):
-            offset = f.iadd(f.imul(row, vectors * lanes), v * lanes)
-            emit(affine_of(row, height - 1), v, f.load(type_, buffer, offset))
+        def store(row: Affine, v: Index, value: Parts) -> None:
+            lanes = Affine(0, lane=1 if step > 1 else 0)
+            n = add(f, affine_of(f.imul(v, step), (vectors - 1) * step, step), lanes)
+            place = [*strip.places, add(f, m, row), add(f, strip.n, n)]
+            self.epilogue.store(f, place, value, step, masks[v] if isinstance(v, int) else None)
 
-    f.loop(skip or 0, height, 1, row_loop, nonempty=True)
+        return store

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.common.contraction import Contraction
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue
 from stablehlo_py.backends.cpu.kernels.transposing import exchange_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector

@@ -40,7 +40,7 @@ from functools import cached_property
 
 from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue
 from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, BF16_FEATURE, CpuTarget, required_features
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
 from stablehlo_py.backends.cpu.weight_tiles import LEAST, LEAST_SHORT, PANEL, SIDE

@@ -13,7 +13,8 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, SharedFunction, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.depthwise import Prepare, SharedLanes, shared_lanes
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue
+from stablehlo_py.backends.cpu.kernels.gemm import Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, UnitProduct
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations

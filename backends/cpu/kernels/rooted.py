@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of, memory_e
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.depthwise import Prepare
 from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, StoreTo
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
 from stablehlo_py.backends.cpu.kernels.tiling import normalize
 from stablehlo_py.backends.cpu.kernels.units import fitting_unit, units_of

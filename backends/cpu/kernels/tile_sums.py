@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from stablehlo_py.backends.common.loops import offset, unravel
-from stablehlo_py.backends.cpu.kernels.gemm import StoreTo
+from stablehlo_py.backends.cpu.kernels.finished_tiles import StoreTo
 from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     ROW_BYTES,
     STRIP,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.common.loops import unravel
+from stablehlo_py.backends.cpu.kernels.finished_tiles import each_vector
 from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE, UnitProduct
 from stablehlo_py.backends.cpu.kernels.tile_packing import TilePacking
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
@@ -251,14 +252,19 @@ class Strip:
     def _epilogue(self, line: Index, places: Sequence[Affine], row: Affine) -> None:
         """That of a line, which is `row` of the result at a place of the outer axes."""
         f, lanes = self.f, self.product.unit.lanes
-        for column in range(0, self.panel.valid, lanes):
-            at = f.iadd(f.imul(line, PANEL), column)
-            value = f.load(VectorType(lanes, self.product.accumulator), self.sums(), at)
-            self.store(places, row, column, value)
+        whole, rest = divmod(self.panel.valid, lanes)
 
-    def store(self, places: Sequence[Affine], row: Affine, column: int, value: Value) -> None:
-        """Give a vector of finished sums to the epilogue, from a column of the panel on."""
+        def one(number: Index) -> None:
+            at = f.iadd(f.imul(line, PANEL), f.imul(number, lanes))
+            value = f.load(VectorType(lanes, self.product.accumulator), self.sums(), at)
+            self.store(places, row, number, value)
+
+        each_vector(f, self.product.epilogue, whole + bool(rest), whole, one)
+
+    def store(self, places: Sequence[Affine], row: Affine, number: Index, value: Value) -> None:
+        """Give a vector of finished sums to the epilogue, of that number in the panel."""
         f, panel, lanes = self.f, self.panel, self.product.unit.lanes
-        left = panel.valid - column
+        left = panel.valid - number * lanes if isinstance(number, int) else lanes
         mask = f.tail_mask(left, lanes) if left < lanes else None
-        self.product.epilogue.store(f, [*places, row, add(f, panel.n, Affine(column, lane=1))], (value,), lanes, mask)
+        column = add(f, affine_of(f.imul(number, lanes), PANEL - lanes, lanes), Affine(0, lane=1))
+        self.product.epilogue.store(f, [*places, row, add(f, panel.n, column)], (value,), lanes, mask)

@@ -208,7 +208,7 @@ class _Strip(Strip):
 
         def finish() -> None:
             for (row, column), value in zip(places, sums, strict=True):
-                self.store(self.panel.places, add(f, self.first_row(), row), column, value)
+                self.store(self.panel.places, add(f, self.first_row(), row), column // self.vectors.unit.lanes, value)
 
         when(f, chunk.is_last, finish if self._from_registers else keep, keep)
 

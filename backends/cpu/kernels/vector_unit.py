@@ -21,7 +21,7 @@ from functools import cached_property
 
 from stablehlo_py.backends.common.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue
 from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     Unit,
     UnitProduct,

@@ -237,7 +237,7 @@ def test_attention_shapes(target: CpuTarget) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-@pytest.mark.parametrize("sizes", [(1, 1, 7), (3, 37, 20), (40, 100, 64)])
+@pytest.mark.parametrize("sizes", [(1, 1, 7), (3, 37, 20), (40, 100, 64), (33, 100, 4), (20, 72, 600)])
 def test_bias_residual_activation(sizes: tuple[int, int, int], target: CpuTarget) -> None:
     m, n, k = sizes
     a, b, bias, residual = random(m, k), random(k, n), random(n), random(m, n)
