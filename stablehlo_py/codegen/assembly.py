@@ -236,6 +236,10 @@ class Assembly:
         self._lanes[value.ref] = lanes
         return value
 
+    def known_lanes(self, value: Value) -> Sequence[int] | None:
+        """The numbers of a `const_lanes` of integers; None: it is no such constant."""
+        return self._lanes.get(value.ref)
+
     def only_lane(self, mask: Value) -> int | None:
         """The one lane that a constant mask sets; None: it is no such constant."""
         lanes = self._lanes.get(mask.ref, [])

@@ -11,11 +11,12 @@ needs."""
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Type, Value, VectorType
+from stablehlo_py.codegen.builder import I1, I32, I64, Function, Index, ScalarType, Type, Value, VectorType
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import (
     IntLike,
@@ -132,7 +133,7 @@ def add(f: Function | None, a: Affine, b: Affine | IntLike) -> Affine:
     vector = a.vector or b.vector
     if a.vector is not None and b.vector is not None and f is not None:
         with f.at_level(max(a.vector.level, b.vector.level)):
-            vector = f.binary("add", a.vector, b.vector)
+            vector = _combined(f, "add", a.vector, b.vector)
     bounds = a.vector_bounds[0] + b.vector_bounds[0], a.vector_bounds[1] + b.vector_bounds[1]
     terms = _merge(a.terms + b.terms) if a.terms and b.terms else a.terms or b.terms
     return Affine(a.constant + b.constant, terms, a.lane + b.lane, vector, bounds)
@@ -147,10 +148,19 @@ def scale(f: Function | None, a: Affine, factor: IntLike) -> Affine:
     vector = a.vector
     if vector is not None and f is not None:
         with f.at_level(vector.level):
-            vector = f.binary("mul", vector, number_like(f, factor, vector))
+            by = f.const_lanes([int(factor)] * vector.type.lanes, I64) if is_known(factor) else None
+            vector = _combined(f, "mul", vector, by or number_like(f, factor, vector))
     ends = _ordered(a.vector_bounds[0] * factor, a.vector_bounds[1] * factor)
     terms = tuple((variable, coefficient * factor) for variable, coefficient in a.terms)
     return Affine(a.constant * factor, terms, a.lane * factor, vector, ends)
+
+
+def _combined(f: Function, name: str, a: Value, b: Value) -> Value:
+    """The sum ("add") or product ("mul") of vectors of i64: a constant where both are."""
+    left, right = f.known_lanes(a), f.known_lanes(b)
+    if left is None or right is None:
+        return f.binary(name, a, b)
+    return f.const_lanes([*map(operator.add if name == "add" else operator.mul, left, right)], I64)
 
 
 def same(f: Function | None, a: Affine, b: Affine) -> bool:
@@ -196,7 +206,7 @@ def vector_of(f: Function, a: Affine, lanes: int) -> Value:
         total = a.vector
         if a.lane:
             steps = _lane_steps(f, a.lane, lanes)
-            total = steps if total is None else f.binary("add", total, steps)
+            total = steps if total is None else _combined(f, "add", total, steps)
         if isinstance(base, Value) or base or total is None:
             start = f.splat(f.index(base), lanes)
             total = start if total is None else f.binary("add", total, start)
@@ -412,9 +422,31 @@ def below(f: Function, a: Affine, bound: IntLike, lanes: int) -> Value | bool:
             start = f.index(scalar(f, a))
             with f.at_level(start.level):
                 return f.cmp("slt", start, f.index(bound))
+    known = _lanes_below(f, a, bound, lanes)
+    if known is not None:
+        return known
     places = vector_of(f, a, lanes)
     with f.at_level(places.level):
         return f.cmp("slt", places, number_like(f, bound, places))
+
+
+def _lanes_below(f: Function, a: Affine, bound: IntLike, lanes: int) -> Value | None:
+    """a < bound where the bounds decide for each lane."""
+    places, (low, high) = known_places(f, a, lanes), Affine(a.constant, a.terms).bounds(1)
+    if places is None or not is_known(low, high, bound):
+        return None
+    limits = [bound - place for place in places]
+    return (
+        None if any(low < limit <= high for limit in limits) else f.const_lanes([high < limit for limit in limits], I1)
+    )
+
+
+def known_places(f: Function, a: Affine, lanes: int) -> list[int] | None:
+    """What lanes add to the scalar part of an index, where that is known."""
+    added = [0] * lanes if a.vector is None else f.known_lanes(a.vector)
+    if added is None or not is_known(a.lane):
+        return None
+    return [each + int(a.lane) * lane for lane, each in enumerate(added)]
 
 
 def inside(f: Function, a: Affine, size: IntLike, lanes: int) -> Value | bool:
@@ -425,8 +457,12 @@ def inside(f: Function, a: Affine, size: IntLike, lanes: int) -> Value | bool:
         return False
     if negative is False:
         return high
+    known = f.known_lanes(negative)
     with f.at_level(negative.level):
-        low = f.binary("xor", negative, f.const(True, negative.type))
+        if known is None:
+            low = f.binary("xor", negative, f.const(True, negative.type))
+        else:
+            low = f.const_lanes([1 - lane for lane in known], I1)
     return low if isinstance(high, bool) else _conjunction(f, low, high)
 
 
@@ -439,7 +475,10 @@ def _conjunction(f: Function, a: Value, b: Value) -> Value:
     lanes = max(a.type.lanes, b.type.lanes)
     with f.at_level(max(a.level, b.level)):
         left, right = (f.splat(side, lanes) if side.type.lanes == 1 else side for side in (a, b))
-        return f.binary("and", left, right)
+        one, other = f.known_lanes(left), f.known_lanes(right)
+        if one is None or other is None:
+            return f.binary("and", left, right)
+        return f.const_lanes([*map(operator.and_, one, other)], I1)
 
 
 def as_mask(f: Function, condition: Value, lanes: int) -> Value:

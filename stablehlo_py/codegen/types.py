@@ -369,24 +369,50 @@ def store(
     f.store(stored, base, offset, mask, align=align, nontemporal=nontemporal)
 
 
-def load_apart(f: Function, of: Element, base: Value, offset: Index, lanes: int, stride: int) -> Value:
-    """Lane i from base + offset + i * stride elements, real ones: vectors from the first lane to the last, shuffled,
-    which take a third of a gather's time. For strides of less than `lanes`, also negative ones."""
-    places = [lane * stride for lane in range(lanes)]
-    offset, places = f.iadd(offset, min(places)), [place - min(places) for place in places]
-    type_, span = VectorType(lanes, of.storage), max(places) + 1
-    starts = [min(start, span - lanes) for start in range(0, span, lanes)]  # nothing behind the last lane is read
-    result = f.load(type_, base, offset)
+def load_apart(
+    f: Function, of: Element, base: Value, offset: Index, places: Sequence[int], mask: Value | None = None
+) -> Value:
+    """Lane i from base + offset + places[i] elements, real ones: vectors from the first place to the last, shuffled,
+    which take a third of a gather's time. Lanes whose mask is off get anything, and touch no memory."""
+    lanes, first = len(places), min(places)
+    offset, places = f.iadd(offset, first), [place - first for place in places]
+    span = max(places) + 1
+    width = lanes if mask or span >= lanes else 1 << span.bit_length() - 1
+    starts = [*range(0, span, width)]
+    if mask is None:
+        starts = [min(start, span - width) for start in starts]  # nothing behind the last place is read
+    type_ = VectorType(width, of.storage)
+
+    def part(start: int) -> Value:
+        at = f.iadd(offset, start)
+        if mask is None:
+            return f.load(type_, base, at)
+        return f.masked_load(
+            type_, base, at, _read_from(f, mask, [place - start for place in places]), f.const(0, type_)
+        )
+
+    result = part(0)
     for number, start in enumerate(starts[1:], 1):
-        other = f.load(type_, base, f.iadd(offset, start))
+        other = part(start)
         chosen = []
         for lane, place in enumerate(places):
-            if place >= number * lanes:  # from here, or from a later vector
-                chosen.append(lanes + min(place - start, lanes - 1))
+            if place >= number * width:  # from here, or from a later vector
+                chosen.append(width + min(place - start, width - 1))
             else:
                 chosen.append(place if number == 1 else lane)
         result = f.shuffle(result, other, chosen)
-    return decoded(f, of, result)
+    return decoded(f, of, result if len(starts) > 1 else f.shuffle(result, result, places))
+
+
+def _read_from(f: Function, mask: Value, places: Sequence[int]) -> Value:
+    """Which elements of a vector are read by lanes whose mask is set, from these places, of which some lie in it."""
+    lanes = len(places)
+    readers = [[lane for lane, place in enumerate(places) if place == element] for element in range(lanes)]
+    wanted = none = f.const(False, mask.type)
+    for number in range(max(map(len, readers))):
+        chosen = f.shuffle(mask, none, [each[number] if number < len(each) else lanes for each in readers])
+        wanted = chosen if number == 0 else f.binary("or", wanted, chosen)
+    return wanted
 
 
 def load_steps(f: Function, of: Element, base: Value, offset: Index, lanes: int, stride: Index) -> Lanes:
@@ -404,23 +430,30 @@ def load_steps(f: Function, of: Element, base: Value, offset: Index, lanes: int,
 
 def load_places(f: Function, of: Element, base: Value, offset: Index, places: Value, most: int) -> Lanes:
     """Lane i from base + offset + places[i] elements (complex ones: offset counts parts), lane by lane. Places are from
-    0 to `most`, which 32 bits hold, and leave their vector in words of as many as fit: to take one out of a vector is a
-    cycle or two of the vector units, to shift a word is other units' work."""
-    lanes, apart = places.type.lanes, 2 if of.is_complex else 1
-    bits = next(bits for bits in (8, 16, 32) if most < 1 << bits and lanes * bits >= 64)
-    words = f.bitcast(f.cast("trunc", places, {8: I8, 16: I16, 32: I32}[bits]), vector(lanes * bits // 64, I64))
-    low = f.const((1 << bits) - 1, I64)
-    each_place: list[Index] = []
-    for lane in range(lanes):
-        number, shift = divmod(lane * bits, 64)
-        word = f.extract(words, number) if words.type.lanes > 1 else words
-        shifted = f.binary("lshr", word, f.const(shift, I64)) if shift else word
-        each_place.append(f.imul(shifted if shift + bits == 64 else f.binary("and", shifted, low), apart))
+    0 to `most`, which 32 bits hold."""
+    apart, known = 2 if of.is_complex else 1, f.known_lanes(places)
+    each_place = [f.imul(place, apart) for place in (_each_place(f, places, most) if known is None else known)]
 
     def part(number: int) -> Value:
         return f.joined([f.load(of.storage, base, f.iadd(place, f.iadd(offset, number))) for place in each_place])
 
     return (part(0), part(1)) if of.is_complex else decoded(f, of, part(0))
+
+
+def _each_place(f: Function, places: Value, most: int) -> list[Value]:
+    """Lanes of a vector, up to `most`. They leave it in words of as many as fit: to take one out of a vector is a cycle
+    or two of the vector units, to shift a word is other units' work."""
+    lanes = places.type.lanes
+    bits = next(bits for bits in (8, 16, 32) if most < 1 << bits and lanes * bits >= 64)
+    words = f.bitcast(f.cast("trunc", places, {8: I8, 16: I16, 32: I32}[bits]), vector(lanes * bits // 64, I64))
+    low = f.const((1 << bits) - 1, I64)
+    found = []
+    for lane in range(lanes):
+        number, shift = divmod(lane * bits, 64)
+        word = f.extract(words, number) if words.type.lanes > 1 else words
+        shifted = f.binary("lshr", word, f.const(shift, I64)) if shift else word
+        found.append(shifted if shift + bits == 64 else f.binary("and", shifted, low))
+    return found
 
 
 def alternating(f: Function, values: Sequence[Lanes], places: range) -> Lanes:

@@ -34,6 +34,7 @@ from stablehlo_py.codegen.index import (
     delinearized,
     inside,
     known_multiple,
+    known_places,
     linear_index,
     number_like,
     scalar,
@@ -221,12 +222,16 @@ class Elemental:
         with f.at_level(level):
             if offset.uniform:
                 return self._read_uniform(of, base, offset, total(place))
-            narrow = of.storage.bits < self.target.masked_bits
-            if abs(offset.lane) == 1 and offset.vector is None and not (self.predicate and narrow):
+            masked = self.predicate is not None
+            narrow = masked and of.storage.bits < self.target.masked_bits
+            if abs(offset.lane) == 1 and offset.vector is None and not narrow:
                 return self._read_run(of, base, offset)
-            if offset.vector is None and self._is_near(of, offset):
-                pointer, rest = address(f, base, replace(offset, lane=0), of.storage, 1)
-                return load_apart(f, of, pointer, rest, self.lanes, int(offset.lane))
+            known = f.known_lanes(self.predicate) if self.predicate is not None else [1] * self.lanes
+            near = None if of.is_complex or (narrow and not known) else self._near(offset, known)
+            if near is not None:
+                pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, 1)
+                mask = None if self.predicate is None or known else as_mask(f, self.predicate, self.lanes)
+                return load_apart(f, of, pointer, rest, near, mask)
             if offset.vector is None and self.predicate is None and not self.target.gathers:
                 pointer, rest = address(f, base, replace(offset, lane=0), of.storage, 2 if of.is_complex else 1)
                 return load_steps(f, of, pointer, rest, self.lanes, offset.lane)
@@ -241,14 +246,19 @@ class Elemental:
                 offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))
             return gather(f, of, base, offsets)
 
-    def _is_near(self, of: Element, offset: Affine) -> bool:
-        """Whether lanes are so few elements apart that all between them are read, too."""
-        return (
-            self.predicate is None
-            and not of.is_complex
-            and is_known(offset.lane)
-            and 1 < abs(offset.lane) <= NEAR < self.lanes
-        )
+    def _near(self, offset: Affine, mask: Sequence[int] | None) -> list[int] | None:
+        """Where lanes read, but for what they have in common, if that is known, and they are so few elements apart that
+        all between them are read, too. `mask`: which lanes read, where that is known; any place does for others."""
+        lanes = self.lanes
+        places = known_places(self.f, offset, lanes) if lanes > NEAR else None
+        if places is None or (mask and not any(mask)):
+            return None
+        if mask:
+            one = places[mask.index(1)]
+            places = [place if reads else one for place, reads in zip(places, mask, strict=True)]
+        span = max(places) - min(places) + 1
+        several = 1 if mask else max(map(places.count, places))  # lanes that may read one place
+        return places if 1 < span <= NEAR * lanes and several <= NEAR else None
 
     def _read_uniform(self, of: Element, base: Value, offset: Affine, count: IntLike) -> Lanes:
         f = self.f

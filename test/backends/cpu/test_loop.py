@@ -235,6 +235,36 @@ def test_concatenate(dimension: int, first: tuple[int, int], second: tuple[int, 
     check(body, lambda *arrays: -np.concatenate(arrays, dimension), pieces, target)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.bool_, ml_dtypes.bfloat16, np.complex64])
+@pytest.mark.parametrize("count", [64, 37, 3])
+def test_arrays_whose_elements_alternate(count: int, dtype: type, target) -> None:
+    """Lanes of a vector take turns to read them, which is known where the sizes allow it."""
+    x, y, element = normal(count, dtype=dtype), normal(count, dtype=dtype, seed=1), ELEMENTS[np.dtype(dtype)]
+
+    def body(*values: ir.Value) -> ir.Value:
+        rows = [build.reshape(value, [1, count]) for value in values]
+        both = build.op("stablehlo.concatenate", [tensor((2, count), element)], rows, {"dimension": 0}).result
+        return build.transpose(both, [1, 0])
+
+    check(body, lambda *arrays: np.stack(arrays, 1), [x, y], target)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("step", [2, 3, -2])
+def test_elements_that_are_apart_between_padding(step: int, dtype: type, target) -> None:
+    x, element = normal(9, 35, dtype=dtype), ELEMENTS[np.dtype(dtype)]
+    count, every = -(-35 // abs(step)), [1, abs(step)]
+
+    def body(x: ir.Value) -> ir.Value:
+        x = build.like("reverse", x, dimensions=[1]) if step < 0 else x
+        taken = build.value("slice", tensor((9, count), element), x, start=[0, 0], limit=[9, 35], strides=every)
+        zero = build.constant(np.asarray(0, dtype), ir.Type.parse(element))
+        result = tensor((9, count + 8), element)
+        return build.value("pad", result, taken, zero, low=[0, 5], high=[0, 3], interior=[0, 0])
+
+    check(body, lambda x: np.pad(x[:, ::step], [(0, 0), (5, 3)]), [x], target)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex64])
 def test_concatenates_of_pieces_of_a_concatenate(dtype: type, target) -> None:
     x, element = normal(6, 403, dtype=dtype), ELEMENTS[np.dtype(dtype)]
