@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from stablehlo_py.codegen import complex as complex_math
@@ -257,6 +258,25 @@ def _value(name: str, f: Function, operands: Sequence[Known], of_16_bits: bool =
     elif of_16_bits:
         function = narrow_math.FUNCTIONS.get(name, function)
     return function(f, *operands)
+
+
+@dataclass(frozen=True)
+class RealFunction:
+    """What an op of one of `_FUNCTIONS` makes of floats of at least 32 bits, as code that functions share."""
+
+    name: str
+
+    @classmethod
+    def of(cls, op: ir.OpView) -> RealFunction | None:
+        """That of an op; None: it is another one, of other numbers, or one instruction."""
+        name, of = op.operation.name.removeprefix("hlo."), element(op.results[0])
+        is_real = of.is_float and of.bits >= 32 and all(element(value).name == of.name for value in op.operands)
+        return cls(name) if name in _FUNCTIONS and name != "sqrt" and is_real else None
+
+    def __call__(self, f: Function, *operands: Value) -> list[Value]:
+        result = _FUNCTIONS[self.name](f, *operands)
+        assert isinstance(result, Value)
+        return [result]
 
 
 def _enter(name: str) -> None:

@@ -24,9 +24,11 @@ from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.arith import ARITH, apply, combine, rounded
+from stablehlo_py.codegen.arith import ARITH, RealFunction, apply, combine, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
+from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
+from stablehlo_py.codegen.shared import shared_code
 from stablehlo_py.codegen.types import Element, Known, Lanes, element
 from stablehlo_py.dialect.attributes import UNREAD
 from stablehlo_py.dialect.carries import kept_in_place
@@ -34,15 +36,18 @@ from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.index_map import row_major_strides
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.regions import captured_values
 from stablehlo_py.dialect.symint import IntLike, IntT, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, symints, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.policy import flops_per_element
 from stablehlo_py.passmanager.rewrite import defining
 
 # Values of more elements live in memory.
 MAX_REGISTERS = 256
+LONG_FLOPS = 6  # of an element: from here on an op of several vectors is a function
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ Place = tuple[int, ...]
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One serial phase of straight-line code and loops."""
     f = phase_function(fusion, target)
-    emitter = _Emitter(f, fusion)
+    # In a light program, which is LLVM IR, a call of a function would be 3 % of its time.
+    emitter = _Emitter(f, fusion, calls=target.emits is LlvmEmitter)
     emitter.run()
     loops = emitter.block is not None
     if loops:
@@ -75,9 +81,10 @@ def _places(sizes: Sequence[int]) -> itertools.product[Place]:
 
 
 class _Emitter:
-    def __init__(self, f: Function, fusion: Fusion) -> None:
+    def __init__(self, f: Function, fusion: Fusion, *, calls: bool) -> None:
         self.f = f
         self.fusion = fusion
+        self.calls = calls  # functions for long code
         self.held: dict[ir.Value, Held] = {}
         self.overwritten: set[ir.Value] = set()
         self.indices: dict[ir.Value, Value] = {}
@@ -112,12 +119,22 @@ class _Emitter:
             result = op.results[0]
             operands = [self.registers(operand) for operand in op.operands]
             self.held[result] = registers.elementwise(
-                static_shape(result), element(result), operands, lambda *row: apply(self.f, op, row)
+                static_shape(result), element(result), operands, self._rule(op, operands)
             )
         else:
             raise UnsupportedError(
                 f"a register-resident kernel cannot hold '{name}'", op=name, location=user_location(op.location)
             )
+
+    def _rule(self, op: ir.OpView, operands: Sequence[Registers]) -> Callable[..., Lanes]:
+        """What computes a chunk of an elementwise op: by a function where that would be long code for several chunks,
+        but for loops."""
+        long = flops_per_element(record_of(op.operation.name)) >= LONG_FLOPS
+        several = max((len(set(map(id, operand.chunks))) for operand in operands), default=1) > 1
+        function = RealFunction.of(op) if self.calls and long and several and self.block is None else None
+        if function is None or any(operand.width == 1 for operand in operands):
+            return lambda *row: apply(self.f, op, row)
+        return lambda *row: shared_code(self.f, f"shlo_{function.name}", function, *row)[0]
 
     def holding(self, value: ir.Value) -> Held:
         """Where a value is.

@@ -84,6 +84,21 @@ def test_padded_convolutions(
     assert own.run(arrays, 3)[0].tobytes() == calls.run(arrays, 3)[0].tobytes()
 
 
+@pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["rsqrt", "tanh"])
+def test_functions_of_several_vectors(name: str, element: str, target: CpuTarget) -> None:
+    type_ = f"tensor<40x{element}>"
+    text = f"""func.func @fusion(%x: {type_}) -> {type_} attributes {{hlo.fusion = "straight_line"}} {{
+      %0 = "hlo.{name}"(%x) : ({type_}) -> {type_}
+      return %0 : {type_}
+    }}"""
+    array = np.abs(RNG.standard_normal(40)).astype({"f32": np.float32, "f64": np.float64}[element])
+    own, calls = (compile_kernel(text, replace(target, shares_functions=shares)) for shares in (False, True))
+    assert any(symbol.startswith(f"shlo_{name}") for symbol in calls.kernel.common)
+    assert own.run([array], 1)[0].tobytes() == calls.run([array], 1)[0].tobytes()
+
+
 def test_a_program_has_a_stage_once() -> None:
     """For transforms of several lengths."""
     kernels = shlo.compile("""
