@@ -11,11 +11,13 @@ import ctypes
 import os
 import queue
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from stablehlo_py import forks
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.split import function_object, remaining_object, section_of
@@ -25,9 +27,9 @@ from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
-# An engine costs 5-6 ms whatever it holds: shards are filled up to this much text before the next one is begun. The
-# first is small, so that threads begin early; what follows fills twice as much.
-SHARD_CHARACTERS = 60_000
+# Shards grow, in characters of text: the first are small, so that threads begin while kernels are being written. An
+# engine costs 5-6 ms whatever it holds, so later ones hold twice as much as the one before, up to the last number.
+FIRST_CHARACTERS, MOST_CHARACTERS = 16_000, 96_000
 # With one processor nothing is won by beginning early. Not all in one shard: nobody answers Ctrl-C while LLVM works.
 ALONE_CHARACTERS = 600_000
 
@@ -58,9 +60,38 @@ def render(units: Iterable[Unit]) -> str:
     return "\n".join([*declared.values(), *(unit.text for unit in units)])
 
 
+class _ShortTurns:
+    """Meanwhile, threads that wait for the interpreter get it within a tenth of a millisecond, not five: between two
+    calls of LLVM a thread needs it ten times, while another one writes kernels. For the whole process. Thread-safe."""
+
+    SECONDS = 1e-4
+
+    def __init__(self) -> None:
+        self._lock = forks.Lock()
+        self._users = 0
+        self._before = 0.0
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._before, self.SECONDS))
+            self._users += 1
+
+    def end(self) -> None:
+        """As often as `begin`."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                sys.setswitchinterval(self._before)
+
+
+_short_turns = _ShortTurns()
+
+
 class ObjectCompiler:
-    """Compiles units while more are being generated: `add` as they come, `finish` for the object files. What fits into
-    one shard is compiled by `finish` itself, in the `context` of the calling thread.
+    """Compiles units while more are being generated: `add` as they come, `finish` for the object files. The calling
+    thread is one of the `threads`, from `finish` on, and compiles in its own `context`: alone what fits into one shard.
 
     Raises (from `finish`):
         InternalError: LLVM or MLIR refused the generated code.
@@ -69,13 +100,13 @@ class ObjectCompiler:
     def __init__(self, threads: int, context: ir.Context) -> None:
         self._context = context
         self._queue: queue.SimpleQueue[tuple[int, list[Unit]] | None] = queue.SimpleQueue()
-        self._objects: dict[int, bytes] = {}
+        self._objects: dict[int, list[bytes]] = {}
         self._failures: list[BaseException] = []
         self._pending: list[Unit] = []
         self._pending_size = 0
-        self._common: list[Unit] = []
         self._shards = 0
-        self._least = SHARD_CHARACTERS if available_threads() > 1 else ALONE_CHARACTERS
+        is_alone = available_threads() == 1
+        self._full, self._fullest = (ALONE_CHARACTERS,) * 2 if is_alone else (FIRST_CHARACTERS, MOST_CHARACTERS)
         self._stop = False
         self._ended: list[int] = []  # threads that are through
         self._ending: queue.SimpleQueue[None] = queue.SimpleQueue()  # a word from each of them
@@ -83,29 +114,26 @@ class ObjectCompiler:
         self._threads: list[threading.Thread] = []
 
     def add(self, unit: Unit) -> None:
-        """Hand over a unit; it is compiled with others in one shard, if it is not common."""
-        if unit.is_common:
-            self._common.append(unit)
-            return
+        """Hand over a unit; it is compiled with others in one shard."""
         self._pending.append(unit)
         self._pending_size += len(unit.text)
-        if self._pending_size >= self._least * (2 if self._shards else 1):
-            self._flush()
+        if self._pending_size >= self._full:
+            self._flush(self._pending)
+            self._pending, self._pending_size = [], 0
+            self._full = min(2 * self._full, self._fullest)
 
-    def _flush(self) -> None:
-        if not self._pending:
-            return
+    def _flush(self, units: list[Unit]) -> None:
         if not self._threads:
             self._start()
-        self._queue.put((self._shards, self._pending))
+        self._queue.put((self._shards, units))
         self._shards += 1
-        self._pending, self._pending_size = [], 0
 
     def _start(self) -> None:
-        for _ in range(self._wanted_threads):
+        for _ in range(max(1, self._wanted_threads - 1)):  # the calling thread writes kernels, and then helps
             thread = threading.Thread(target=self._work, name="shlo-compile", daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
+            _short_turns.begin()
 
     @property
     def is_small(self) -> bool:
@@ -113,13 +141,15 @@ class ObjectCompiler:
         return not self._shards
 
     def finish(self) -> list[bytes]:
-        """Object files of everything added, in order, those of common units first. Interrupted by Ctrl-C, it ends when
-        the shards at work are done."""
+        """Object files of everything added, in order, those of common units of a shard first. Interrupted by Ctrl-C, it
+        ends when the shards at work are done."""
         if self.is_small:
-            return self._together()
+            return self._compiled_here(self._pending)
         try:
-            self._flush()
-            common = self._common_objects()  # while threads are at shards
+            for units in _shares(self._pending, self._wanted_threads):
+                self._flush(units)
+            if self._wanted_threads > 1:
+                self._help()
             self._wait(checkpoint)
         except BaseException:
             self.abandon()
@@ -127,37 +157,19 @@ class ObjectCompiler:
         if self._failures:
             del self._failures[1:]
             raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
-        return [*common, *(self._objects[number] for number in range(self._shards))]
+        return [content for number in range(self._shards) for content in self._objects[number]]
 
-    def _compiled(self, units: list[Unit]) -> bytes:
-        return _compiled(capi(), capi().handle(self._context), units)
+    def _compiled_here(self, units: list[Unit]) -> list[bytes]:
+        return _compiled_apart(capi(), capi().handle(self._context), units)
 
-    def _together(self) -> list[bytes]:
-        """All that fits into one shard, common units that the process does not know included: an engine costs more than
-        to take its file apart."""
-        own = self._pending
-        if not own or not self._common:
-            return [*self._common_objects(), *([self._compiled(own)] if own else [])]
-        remaining: list[bytes] = []
-
-        def make(units: list[Unit]) -> list[bytes]:
-            made = ObjectFile(self._compiled([*own, *map(_in_own_section, units)]))
-            remaining.append(remaining_object(made, [symbol for unit in own for symbol in unit.symbols]))
-            return [function_object(made, unit.symbols[0]) for unit in units]
-
-        common = _common.all_of(self._common, make)
-        if not remaining:  # all are known
-            make([])
-        return [*common, *remaining]
-
-    def _common_objects(self) -> list[bytes]:
-        """Of common units: those that the process does not know are compiled together, and taken apart."""
-
-        def make(units: list[Unit]) -> list[bytes]:
-            made = ObjectFile(self._compiled([_in_own_section(unit) for unit in units]))
-            return [function_object(made, unit.symbols[0]) for unit in units]
-
-        return _common.all_of(self._common, make)
+    def _help(self) -> None:
+        """Compile shards that no thread has begun."""
+        for _ in range(len(self._threads) + 1):  # to each, and to this one
+            self._queue.put(None)
+        while not self._stop and (job := self._queue.get()) is not None:
+            number, units = job
+            self._objects[number] = self._compiled_here(units)
+            checkpoint()
 
     def abandon(self) -> None:
         """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""
@@ -174,8 +186,9 @@ class ObjectCompiler:
             # In short waits: a signal is noted during them, and answered after.
             with suppress(queue.Empty):
                 self._ending.get(timeout=0.1)
-        for thread in self._threads:
-            thread.join()
+        while self._threads:
+            self._threads.pop().join()
+            _short_turns.end()
 
     def _work(self) -> None:
         try:
@@ -188,10 +201,46 @@ class ObjectCompiler:
         while not self._stop and (job := self._queue.get()) is not None:
             number, units = job
             try:
-                self._objects[number] = compile_units(units)
+                with deferred(), capi().llvm_context() as context:
+                    self._objects[number] = _compiled_apart(capi(), context, units)
             except BaseException as error:  # raised by `finish` in the caller's thread
                 self._failures.append(error)
                 self._stop = True
+
+
+def _shares(units: list[Unit], count: int) -> list[list[Unit]]:
+    """Some units in at most so many shards of about the same size, if they would fill those that begin early."""
+    size = sum(len(unit.text) for unit in units)
+    shares: list[list[Unit]] = []
+    most, taken = max(size / count, FIRST_CHARACTERS), 0.0
+    for unit in units:
+        if taken <= 0.0:
+            shares.append([])
+            taken += most
+        shares[-1].append(unit)
+        taken -= len(unit.text)
+    return shares
+
+
+def _compiled_apart(api: CApi, context: int, units: list[Unit]) -> list[bytes]:
+    """Object files of some units: of each common one, of which those are made that the process does not know, and of
+    the others together. All are compiled in one engine, which costs more than to take its file apart."""
+    own = [unit for unit in units if not unit.is_common]
+    common = [unit for unit in units if unit.is_common]
+    if not common:
+        return [_compiled(api, context, own)] if own else []
+    remaining: list[bytes] = []
+
+    def make(unknown: list[Unit]) -> list[bytes]:
+        made = ObjectFile(_compiled(api, context, [*own, *map(_in_own_section, unknown)]))
+        if own:
+            remaining.append(remaining_object(made, [symbol for unit in own for symbol in unit.symbols]))
+        return [function_object(made, unit.symbols[0]) for unit in unknown]
+
+    files = _common.all_of(common, make)
+    if own and not remaining:  # all are known
+        make([])
+    return [*files, *remaining]
 
 
 # Bytes; a tile of a product takes 15 KB, nearly all of it text.

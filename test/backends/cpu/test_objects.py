@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -23,7 +24,7 @@ from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
-from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.objects import FIRST_CHARACTERS, ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, required_features
 from stablehlo_py.codegen.builder import F32, I64, Function
@@ -160,13 +161,13 @@ def test_a_light_program_has_the_stages_of_others(monkeypatch: pytest.MonkeyPatc
         assert stage_texts(light)[name] == stage_texts(written)[name] == stage_texts(heavy)[name], name
 
 
-def large_adders(processors: int, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The object files of 8 functions, two of which fill the first shard, compiled with so many processors."""
+def large_adders(processors: int, monkeypatch: pytest.MonkeyPatch, functions: int = 8) -> list[bytes]:
+    """The object files of functions, two of which fill the first shard, compiled with so many processors."""
     monkeypatch.setattr(objects, "available_threads", lambda: processors)
     compiler = ObjectCompiler(2, quiet_context())
-    for number in range(8):
+    for number in range(functions):
         unit = adder(number)
-        compiler.add(replace(unit, text=unit.text + "\n// " + "x" * (SHARD_CHARACTERS // 2)))
+        compiler.add(replace(unit, text=unit.text + "\n// " + "x" * (FIRST_CHARACTERS // 2)))
     return compiler.finish()
 
 
@@ -181,6 +182,25 @@ def test_the_first_shard_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(objects) == 3  # of 2, 4 and 2 functions
     code = NativeCode(objects)
     assert [integer_function(code, f"add{number}")(100) for number in (0, 2, 7)] == [100, 102, 107]
+
+
+def test_threads_share_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = large_adders(2, monkeypatch, functions=12)
+    assert len(objects) == 4  # of 2, 4, 3 and 3 functions
+    assert integer_function(NativeCode(objects), "add11")(100) == 111
+
+
+def test_turns_of_the_interpreter_are_short_while_threads_compile() -> None:
+    before = sys.getswitchinterval()
+    compilers = [ObjectCompiler(2, quiet_context()) for _ in range(2)]
+    for number, compiler in enumerate(compilers):
+        unit = adder(number)
+        compiler.add(replace(unit, text=unit.text + "\n// " + "x" * FIRST_CHARACTERS))
+        assert sys.getswitchinterval() < before
+    compilers[0].finish()
+    assert sys.getswitchinterval() < before
+    compilers[1].abandon()
+    assert sys.getswitchinterval() == before
 
 
 def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,14 +311,14 @@ def test_an_interrupted_compiler_leaves_no_thread(monkeypatch: pytest.MonkeyPatc
     before = threading.active_count()
     compiled: list[int] = []
 
-    def slow(units: list[Unit]) -> bytes:
+    def slow(_api: object, _context: int, units: list[Unit]) -> list[bytes]:
         compiled.append(len(units))
         if len(compiled) == 1:
             os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.2)
-        return b""
+        return [b""]
 
-    monkeypatch.setattr(objects, "compile_units", slow)
+    monkeypatch.setattr(objects, "_compiled_apart", slow)
     compiler = ObjectCompiler(1, quiet_context())
     for number in range(4):
         compiler.add(caller(number, padding=700))
