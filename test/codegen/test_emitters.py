@@ -312,10 +312,15 @@ def test_transposes_of_complex_numbers(of: str, lanes: int, n: int, loads: bool,
 
     def body(f: Function) -> None:
         if loads:
-            put = lambda j, value: types.store(f, element, value, f.y, f.imul(j, lanes))  # noqa: E731
+            put = lambda j, number, value: types.store(  # noqa: E731
+                f, element, value, f.y, f.imul(f.iadd(j, number), lanes)
+            )
             load_rows(f, element, f.x, n, lanes, put)
         else:
-            store_rows(f, element, f.y, n, lanes, lambda j: types.load(f, element, f.x, f.imul(j, lanes), lanes))
+            get = lambda j, number: types.load(  # noqa: E731
+                f, element, f.x, f.imul(f.iadd(j, number), lanes), lanes
+            )
+            store_rows(f, element, f.y, n, lanes, get)
 
     parts = np.random.default_rng(1).standard_normal((lanes, n, 2))
     x = parts.astype(NUMPY[element.storage.text])

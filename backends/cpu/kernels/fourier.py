@@ -319,9 +319,10 @@ class LaneTransform:
         pointer = f.gep(array.address(f, self.of), f.imul(first, 2), self.part)
         if load:
 
-            def put(j: Index, value: Lanes) -> None:
-                self.scratch.write(f, buffer, j)(0, swapped(pair(value), self.inverse))
+            def put(j: Index, number: int, value: Lanes) -> None:
+                self.scratch.write(f, buffer, j)(number, swapped(pair(value), self.inverse))
 
             load_rows(f, self.of, pointer, self.n, self.lanes, put)
         else:
-            store_rows(f, self.of, pointer, self.n, self.lanes, lambda j: self.scratch.read(f, buffer, j)(0))
+            read = lambda j, number: self.scratch.read(f, buffer, j)(number)  # noqa: E731
+            store_rows(f, self.of, pointer, self.n, self.lanes, read)

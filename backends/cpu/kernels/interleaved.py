@@ -40,16 +40,16 @@ class Interleaved:
     def get(self, at: Index) -> Lanes:
         """Element `at` of every matrix."""
         if not self.of.is_complex:
-            return self._get(at)
+            return self._get(at, 0)
         first = self.f.imul(at, 2)
-        return unpack(pack([self._get(first), self._get(self.f.iadd(first, 1))]), self.of)[0]
+        return unpack(pack([self._get(first, 0), self._get(first, 1)]), self.of)[0]
 
     def set(self, at: Index, value: Lanes) -> None:
         """Element `at` of every matrix becomes its lane of `value`."""
         parts = types.parts(value)
         first = self.f.imul(at, len(parts))
         for part, lanes in enumerate(parts):
-            self._set(self.f.iadd(first, part), lanes)
+            self._set(first, part, lanes)
 
     def read(self, source: Value, first: Index, held: Index) -> None:
         """Lane l becomes matrix first + l of memory. Where fewer matrices than lanes are left (`held`), the other lanes
@@ -84,8 +84,11 @@ class Interleaved:
     def _row(self, memory: Value, first: Index) -> Value:
         return self.f.gep(memory, self.f.imul(first, self._numbers), self._part.storage)
 
-    def _get(self, number: Index) -> Lanes:
-        return types.load(self.f, self._part, self.place, self.f.imul(number, self.lanes), self.lanes)
+    def _get(self, first: Index, number: int) -> Lanes:
+        return types.load(self.f, self._part, self._vector(first), number * self.lanes, self.lanes)
 
-    def _set(self, number: Index, value: Lanes) -> None:
-        types.store(self.f, self._part, value, self.place, self.f.imul(number, self.lanes))
+    def _set(self, first: Index, number: int, value: Lanes) -> None:
+        types.store(self.f, self._part, value, self._vector(first), number * self.lanes)
+
+    def _vector(self, number: Index) -> Value:
+        return self.f.gep(self.place, self.f.imul(number, self.lanes), self._part.storage)

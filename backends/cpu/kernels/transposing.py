@@ -9,6 +9,8 @@ from stablehlo_py.codegen.builder import I64, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import Element, Lanes, each
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known
 
+LEAST_LOOP = 4  # rows that a turn of a loop transposes
+
 
 def exchange_lanes(f: Function, a: Value, b: Value, distance: int) -> tuple[Value, Value]:
     """One step of a transpose: lanes with the bit `distance` set change places with their partners in the other
@@ -125,38 +127,49 @@ def _halves_transposed(f: Function, rows: Sequence[Value]) -> list[tuple[Value, 
     return list(zip(*parts, strict=True))
 
 
+def _turn_by_turn(f: Function, units: int, turn: Callable[..., list[Value]], start: Sequence[Value]) -> list[Value]:
+    """Two turns, for each half of twice as many rows: turn(first row, what the turn before returned). A loop, where
+    that makes the code much shorter."""
+    if units < LEAST_LOOP:
+        return turn(units, *turn(0, *start))
+    return f.loop(0, 2 * units, units, turn, start)
+
+
 def load_rows(
-    f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, put: Callable[[Index, Lanes], None]
+    f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, put: Callable[[Index, int, Lanes], None]
 ) -> None:
-    """put(j, vector) for every j < n, where lane l is element j of the row at pointer + l n elements."""
+    """put(j, number, vector) for every j + number < n, where lane l is that element of the row at pointer + l n
+    elements."""
 
     def single(j: Index) -> None:
         at = f.gep(pointer, f.imul(j, of.bytes // (of.storage.bits // 8)), of.storage)
         if lanes == 1:
-            put(j, types.load(f, of, at, 0))
+            put(j, 0, types.load(f, of, at, 0))
         else:
             steps = f.binary("mul", f.lane_ids(lanes), f.splat(f.index(n), lanes)) if not is_known(n) else None
-            put(j, types.gather(f, of, at, steps or f.const_lanes([int(lane * n) for lane in range(lanes)], I64)))
+            put(j, 0, types.gather(f, of, at, steps or f.const_lanes([int(lane * n) for lane in range(lanes)], I64)))
 
     def columns(j: Index) -> None:
         for number, column in enumerate(_loaded(f, of, pointer, n, lanes, j)):
-            put(f.iadd(j, number), column)
+            put(j, number, column)
 
     many = lanes // 2 if of.is_complex else columns_at_once(of.storage.bits, lanes)
     _sweep(f, n, lanes, many, single, columns)
 
 
-def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, get: Callable[[Index], Lanes]) -> None:
-    """The opposite of `load_rows`: get(j) gives the vectors."""
+def store_rows(
+    f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, get: Callable[[Index, int], Lanes]
+) -> None:
+    """The opposite of `load_rows`: get(j, number) gives the vectors."""
 
     def single(j: Index) -> None:
-        value = get(j)
+        value = get(j, 0)
         for lane in range(lanes):
             one = each(lambda part, lane=lane: f.extract(part, lane) if lanes > 1 else part, value)
             types.store(f, of, one, pointer, f.iadd(j, lane * n))
 
     def columns(j: Index) -> None:
-        _stored(f, of, pointer, n, lanes, j, [get(f.iadd(j, number)) for number in range(many)])
+        _stored(f, of, pointer, n, lanes, j, [get(j, number) for number in range(many)])
 
     many = lanes // 2 if of.is_complex else lanes
     _sweep(f, n, lanes, many, single, columns)
@@ -165,17 +178,25 @@ def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int,
 def _loaded(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, j: Index) -> list[Lanes]:
     """Elements j.. of as many rows as lanes, those of an element in a vector."""
     if not of.is_complex:
-        many = columns_at_once(of.storage.bits, lanes)
+        many, start = columns_at_once(of.storage.bits, lanes), f.gep(pointer, j, of.storage)
 
         def row(number: int) -> Value:
-            value = types.load(f, of, pointer, f.iadd(j, number * n), many)
+            value = types.load(f, of, start, number * n, many)
             assert isinstance(value, Value)
             return value
 
         return [*(half_transposed(f, row, lanes) if many < lanes else transposed(f, [*map(row, range(lanes))]))]
-    rows = [f.load(vector(lanes, of.storage), pointer, f.imul(f.iadd(j, lane * n), 2)) for lane in range(lanes)]
-    columns: list[Lanes] = [*_parted(f, _halves_transposed(f, rows))]
-    return columns
+    units, type_ = lanes // 2, vector(lanes, of.storage)
+    start = f.gep(pointer, f.imul(j, 2), of.storage)
+
+    def turn(first: Index, *found: Value) -> list[Value]:
+        here = f.gep(start, f.imul(first, 2 * n), of.storage)
+        rows = [f.load(type_, here, 2 * number * n) for number in range(units)]
+        return [*found[units:], *(f.opaque(column) for column in transposed(f, rows, 2))]
+
+    nothing = f.const(0.0, type_)  # before the first turn
+    found = _turn_by_turn(f, units, turn, [nothing] * lanes)
+    return [*_parted(f, [*zip(found[:units], found[units:], strict=True)])]
 
 
 def load_halves(f: Function, of: Element, pointer: Value, at: Index, lanes: int) -> list[Value]:
@@ -201,15 +222,22 @@ def _stored(
 ) -> None:
     """The opposite of `_loaded`."""
     if not of.is_complex:
+        start = f.gep(pointer, j, of.storage)
         for lane, row in enumerate(transposed(f, [column for column in columns if isinstance(column, Value)])):
-            types.store(f, of, row, pointer, f.iadd(j, lane * n))
+            types.store(f, of, row, start, lane * n)
         return
+    units, start = lanes // 2, f.gep(pointer, f.imul(j, 2), of.storage)
     mixed = [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)]
     pairs = [column for column in columns if isinstance(column, tuple)]
-    for half, picked in enumerate((mixed[:lanes], mixed[lanes:])):
-        some = [f.opaque(f.shuffle(a, b, picked)) for a, b in pairs]
-        for lane, row in enumerate(transposed(f, some, 2), half * len(pairs)):
-            f.store(f.opaque(row), pointer, f.imul(f.iadd(j, lane * n), 2))
+    halves = [f.opaque(f.shuffle(a, b, picked)) for picked in (mixed[:lanes], mixed[lanes:]) for a, b in pairs]
+
+    def turn(first: Index, *left: Value) -> list[Value]:
+        here = f.gep(start, f.imul(first, 2 * n), of.storage)
+        for number, row in enumerate(transposed(f, left[:units], 2)):
+            f.store(f.opaque(row), here, 2 * number * n)
+        return [*left[units:], *left[units:]]
+
+    _turn_by_turn(f, units, turn, halves)
 
 
 def _sweep(

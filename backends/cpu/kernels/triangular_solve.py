@@ -179,9 +179,9 @@ class _Group:
             types.store(f, of, value, scratch, f.imul(row, self.lanes))
 
         source, target = (f.gep(pointer, first, of.storage) for pointer in (known, out))
-        load_rows(f, of, source, s.n, self.lanes, lambda j, value: write(j, 0, value))
+        load_rows(f, of, source, s.n, self.lanes, lambda j, number, value: write(f.iadd(j, number), 0, value))
         self._substitute(a, read, read, write)
-        store_rows(f, of, target, s.n, self.lanes, read)
+        store_rows(f, of, target, s.n, self.lanes, lambda j, number: read(f.iadd(j, number)))
 
     def _coefficient(self, base: Index, row: Index, column: Index) -> Lanes:
         """The coefficient of unknown `column` in equation `row`, in every lane."""
