@@ -415,6 +415,22 @@ def _read_from(f: Function, mask: Value, places: Sequence[int]) -> Value:
     return wanted
 
 
+def load_each(f: Function, of: Element, base: Value, offset: Index, places: Sequence[int | None]) -> Lanes:
+    """Lane i from base + offset + places[i] elements (complex ones: offset counts parts), lane by lane; 0 where there
+    is no place."""
+    type_, apart = VectorType(len(places), of.storage), 2 if of.is_complex else 1
+
+    def part(number: int) -> Value:
+        used = dict.fromkeys(place for place in places if place is not None)
+        loaded = {place: f.load(of.storage, base, f.iadd(offset, place * apart + number)) for place in used}
+        result = f.const(0, type_) if None in places else f.poison(type_)
+        for lane, place in enumerate(places):
+            result = result if place is None else f.insert(result, loaded[place], lane)
+        return result
+
+    return (part(0), part(1)) if of.is_complex else decoded(f, of, part(0))
+
+
 def load_steps(f: Function, of: Element, base: Value, offset: Index, lanes: int, stride: Index) -> Lanes:
     """Lane i from base + offset + i * stride elements (complex ones: offset counts parts), lane by lane."""
     apart = 2 if of.is_complex else 1
@@ -431,8 +447,8 @@ def load_steps(f: Function, of: Element, base: Value, offset: Index, lanes: int,
 def load_places(f: Function, of: Element, base: Value, offset: Index, places: Value, most: int) -> Lanes:
     """Lane i from base + offset + places[i] elements (complex ones: offset counts parts), lane by lane. Places are from
     0 to `most`, which 32 bits hold."""
-    apart, known = 2 if of.is_complex else 1, f.known_lanes(places)
-    each_place = [f.imul(place, apart) for place in (_each_place(f, places, most) if known is None else known)]
+    apart = 2 if of.is_complex else 1
+    each_place = [f.imul(place, apart) for place in _each_place(f, places, most)]
 
     def part(number: int) -> Value:
         return f.joined([f.load(of.storage, base, f.iadd(place, f.iadd(offset, number))) for place in each_place])

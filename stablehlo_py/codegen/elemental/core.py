@@ -52,6 +52,7 @@ from stablehlo_py.codegen.types import (
     level_of,
     load,
     load_apart,
+    load_each,
     load_places,
     load_steps,
     splat,
@@ -232,6 +233,11 @@ class Elemental:
                 pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, 1)
                 mask = None if self.predicate is None or known else as_mask(f, self.predicate, self.lanes)
                 return load_apart(f, of, pointer, rest, near, mask)
+            places = known_places(f, offset, self.lanes) if known else None
+            if places and known and (not self.target.gathers or 2 * sum(known) <= self.lanes):
+                pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, 1 + of.is_complex)
+                wanted = [place if reads else None for place, reads in zip(places, known, strict=True)]
+                return load_each(f, of, pointer, rest, wanted)
             if offset.vector is None and self.predicate is None and not self.target.gathers:
                 pointer, rest = address(f, base, replace(offset, lane=0), of.storage, 2 if of.is_complex else 1)
                 return load_steps(f, of, pointer, rest, self.lanes, offset.lane)
