@@ -1,7 +1,8 @@
 """What work costs on a CPU: the one place that threads, recomputation and staging are decided by.
 
 Passes ask in flops (`passes/policy.py`); kernels ask in nanoseconds, for one vector of results (16 floats), on one core
-of an AVX-512 machine. The numbers order decisions, they do not predict time.
+of an AVX-512 machine. What decides about their code (`vector_ns`) is the same for all machines, because the order of
+sums follows from it; what decides about threads (`phase_ns`) is what the target takes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.symint import always_at_most
+from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Costs, flops_per_element
 
@@ -26,6 +31,22 @@ _MEASURED_NS = {
 }
 
 
+def _is_random(name: str) -> bool:
+    record = record_of(name)
+    return record is not None and record.random_access
+
+
+def _reads_windows(value: ir.Value) -> bool:
+    """Whether half a vector of elements that a gather reads lies side by side, or more."""
+    sizes = shape(value)
+    inner = len(sizes) - 1
+    return (
+        value.owner.name == "hlo.gather"
+        and inner in i64s(value.owner, "offset_dims")
+        and always_at_most(8, sizes[inner])
+    )
+
+
 @dataclass(frozen=True)
 class CpuCosts(Costs):
     """What kernels ask besides.
@@ -35,7 +56,7 @@ class CpuCosts(Costs):
 
     Attributes:
         flop_ns: a vector of an op, for each of its flops, unless what it takes was measured.
-        memory_ns: a load or a store.
+        memory_ns: a load or a store. near_share: of it, a load of what was just read.
         random_ns: what a load of as many elements that lie anywhere takes besides.
         combine_ns: to combine the lanes of a vector.
         lone_ns: an elementary function of one number, which has no use for lanes.
@@ -44,7 +65,8 @@ class CpuCosts(Costs):
         stage_ns: from here on a value that is read in several passes over a row is kept in the cache, not computed
             again.
         bound_ns: below this, memory and latency decide what a reduction takes, and several accumulators pay.
-        grain_ns: of loops over elements and of reductions. Half of what is estimated is memory, which threads share.
+        grain_ns: of loops over elements and of reductions. Half of what is estimated is memory, which threads share
+            (targets take a share of it, `CpuTarget.grain_share`).
         product_grain_ns: of products, each of whose ranges may pack its panels first.
         op_grain_ns: of ops that are kernels of their own (transforms, sorts, solves, windows): their iterations are
             long and few, and often all the parallelism that there is.
@@ -57,6 +79,7 @@ class CpuCosts(Costs):
 
     flop_ns: float = 0.3
     memory_ns: float = 0.5
+    near_share: float = 0.25
     random_ns: float = 4.0
     combine_ns: float = 1.0
     lone_ns: float = 20.0
@@ -75,16 +98,27 @@ class CpuCosts(Costs):
 
     def op_ns(self, name: str) -> float:
         """Nanoseconds for one vector of an op, by its name."""
-        if name in _MEASURED_NS:
-            return _MEASURED_NS[name]
-        record = record_of(name)
-        random = record is not None and record.random_access
-        return self.flop_ns * flops_per_element(record) + (self.random_ns if random else 0.0)
+        return self._computed_ns(name) + (self.random_ns if _is_random(name) else 0.0)
+
+    def _computed_ns(self, name: str) -> float:
+        return _MEASURED_NS.get(name) or self.flop_ns * flops_per_element(record_of(name))
 
     def vector_ns(self, values: Iterable[ir.Value], loads: int, stores: int) -> float:
         """Nanoseconds for one vector of results computed from these values."""
         ops = (self.op_ns(value.owner.name) for value in values)
         return sum(ops, self.memory_ns * (loads + stores))
+
+    def phase_ns(self, target: CpuTarget, values: Iterable[ir.Value], loads: float, stores: int) -> float:
+        """The same on a target: what a phase takes, by which no result's bits are chosen."""
+        return sum((self._taken_ns(target, value) for value in values), self.memory_ns * (loads + stores))
+
+    def _taken_ns(self, target: CpuTarget, value: ir.Value) -> float:
+        name, of = value.owner.name, element(value)
+        taken = target.op_ns.get(name) if of.is_float else None
+        if taken:
+            return taken[of.storage.bits > 32]
+        reads = self.memory_ns if _reads_windows(value) else self.random_ns
+        return self._computed_ns(name) * target.flop_share + (reads if _is_random(name) else 0.0)
 
     def grain(self, iteration_ns: float, work_ns: float) -> int:
         """The smallest range of iterations that holds so much work."""

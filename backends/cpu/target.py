@@ -4,6 +4,7 @@ sets."""
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -38,6 +39,10 @@ class CpuTarget(TargetDescription):
             or of two bf16 (kernels/vector_unit.py).
         shares_functions: kernels may call functions that others of the program call, too.
         scalable: vectors of this width are the first lanes of those of SVE, which are as wide or wider.
+        flop_share: of what a flop is assumed to take (policy_costs.py), what it takes here.
+        grain_share: of the estimated work that a loop gives a thread at least: less where estimates were measured here.
+        op_ns: nanoseconds that a vector of an op adds to a loop that does more, of f32 and of f64, where they were
+            measured; `policy_costs.py` has what is assumed of others.
         emits: what writes functions for it.
     """
 
@@ -47,6 +52,9 @@ class CpuTarget(TargetDescription):
     dots: tuple[str, ...] = ()
     scalable: bool = False
     shares_functions: bool = False
+    flop_share: float = 1.0
+    grain_share: float = 1.0
+    op_ns: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     emits: type[LlvmEmitter | LlvmIrEmitter] = field(default=LlvmEmitter, repr=False)
 
     def emitter(self) -> Emitter:
@@ -107,6 +115,38 @@ VNNI, AVX_VNNI_FEATURE, BF16_FEATURE = "avx512vnni", "avxvnni", "avx512bf16"
 # fast-dpwssd: without it LLVM makes two instructions of a multiply-add of pairs where it takes the sum to come late.
 AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+{VNNI},+fast-dpwssd", dots=(VNNI,))
 AVX512_BF16 = replace(AVX512_VNNI, features=f"{AVX512_VNNI.features},+{BF16_FEATURE}", dots=(VNNI, BF16_FEATURE))
+# Beside eight additions and multiplications (benchmarks/bench_op_costs.py).
+_ZEN4_NS = {
+    "hlo.acos": (5.5, 8.0),
+    "hlo.acosh": (10.5, 14.5),
+    "hlo.asin": (5.5, 8.0),
+    "hlo.asinh": (9.5, 13.5),
+    "hlo.atan2": (7.5, 12.5),
+    "hlo.atanh": (7.0, 9.0),
+    "hlo.bessel_i1e": (13.5, 36.0),
+    "hlo.cbrt": (4.5, 8.5),
+    "hlo.cosh": (4.5, 8.0),
+    "hlo.cosine": (6.5, 9.0),
+    "hlo.digamma": (37.0, 126.0),
+    "hlo.divide": (0.8, 1.5),
+    "hlo.erf": (7.5, 26.0),
+    "hlo.erf_inv": (20.0, 48.0),
+    "hlo.erfc": (13.5, 25.0),
+    "hlo.exponential": (2.5, 5.0),
+    "hlo.lgamma": (45.0, 106.0),
+    "hlo.log": (5.0, 7.0),
+    "hlo.log_plus_one": (4.5, 8.0),
+    "hlo.logistic": (6.5, 10.0),
+    "hlo.power": (16.0, 36.0),
+    "hlo.remainder": (2.5, 3.5),
+    "hlo.rsqrt": (3.5, 5.0),
+    "hlo.sine": (6.5, 9.0),
+    "hlo.sinh": (5.5, 11.0),
+    "hlo.sqrt": (1.2, 2.8),
+    "hlo.tan": (8.0, 11.5),
+    "hlo.tanh": (6.0, 9.0),
+    "hlo.zeta": (197.0, 508.0),
+}
 # A gather is a program of the processor's own there, which takes longer than loads one by one. The other features are
 # what LLVM takes from the name, as far as it makes instructions of them.
 ZEN4 = replace(
@@ -115,6 +155,9 @@ ZEN4 = replace(
     features=f"{AVX512_BF16.features},+avx512vbmi,+avx512vbmi2,+avx512bitalg,+avx512vpopcntdq,+avx512ifma,+gfni,+sse4a,"
     "+prfchw,+prefer-no-gather,+prefer-no-scatter",
     gathers=False,
+    flop_share=0.5,
+    grain_share=2 / 3,
+    op_ns=_ZEN4_NS,
 )
 AMX_BF16, AMX_INT8 = "amx-bf16", "amx-int8"
 # Products of bf16 that tiles are too large for are those of f32 there: as many a cycle as by vdpbf16ps.

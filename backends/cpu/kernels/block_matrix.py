@@ -96,7 +96,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel | None:
 
     f.loop(f.begin, f.end, 1, row)
     cost = len(listed) / len(bands) * _BLOCK_NS + width * item / _BYTES_PER_NS
-    return Kernel.of(phase(f, math.prod(batch) * height, cost), tables=tables)
+    return Kernel.of(phase(target, f, math.prod(batch) * height, cost), tables=tables)
 
 
 def _is_concatenated(value: ir.Value) -> bool:

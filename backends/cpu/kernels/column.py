@@ -102,6 +102,9 @@ class _Column:
             value for value in cone([item.operand for item in items], results.__contains__) if value not in results
         ]
         self.cost = COSTS.vector_ns(self.work, len(self.items), 0)
+        self.phase_ns = COSTS.phase_ns(target, self.work, len(self.items), 0)
+        rest = [value for value in cone(fusion.outputs, results.__contains__) if value not in results]
+        self.rest_ns = COSTS.phase_ns(target, rest, 0, len(fusion.outputs))
         self.lanes_last = not self.loops[-1].reduced  # lanes run along kept columns
         everything = [*self.work, *cone(fusion.outputs)]
         self.lanes = lanes_for(target, everything, self.loops[-1].size)
@@ -203,22 +206,23 @@ class _KeptLanes:
         split = c.reduced.index(max(c.reduced, key=size_hint))
         chunks = c.chunks(iterations, c.reduced[split])
         f = phase_function(c.fusion, c.target)
-        cost = c.cost * self.vectors * size_hint(c.total) / chunks + 5.0
+        cost = c.phase_ns * self.vectors * size_hint(c.total) / chunks + 5.0
         if chunks == 1:
+            cost += c.rest_ns * self.vectors
             strip = self._strip()
             if strip > 1:
                 strips = -(-int(self.blocks) // strip)
                 f.loop(f.begin, f.end, 1, lambda i: self._blocks_of_strip(f, i, strip, strips), nonempty=True)
-                return Kernel.of(phase(f, math.prod(self.outer) * strips, cost * strip))
+                return Kernel.of(phase(c.target, f, math.prod(self.outer) * strips, cost * strip))
             f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
-            return Kernel.of(phase(f, iterations, cost))
+            return Kernel.of(phase(c.target, f, iterations, cost))
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
             self._block(f, f.irem(i, iterations), partials, split, chunks, f.idiv(i, iterations))
 
         f.loop(f.begin, f.end, 1, one, nonempty=True)
-        parts = phase(f, iterations * chunks, cost), combine_phase(c, partials)
+        parts = phase(c.target, f, iterations * chunks, cost), combine_phase(c, partials)
         return Kernel.of(*parts, shared_bytes=partials.bytes)
 
     def _strip(self) -> int:
@@ -413,10 +417,10 @@ class _ReducedLanes:
         vectors = size_hint(math.prod(c.reduced[:-1]) * -(-c.reduced[-1] // c.lanes))
         unit = c.lanes * self.copies if len(c.reduced) == 1 else 1
         chunks = c.chunks(c.count, maximum(1, c.reduced[0] // unit))
-        cost = c.cost * vectors / chunks + 5.0
+        cost = c.phase_ns * vectors / chunks + 5.0
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._result(f, i), nonempty=True)
-            return Kernel.of(phase(f, c.count, cost))
+            return Kernel.of(phase(c.target, f, c.count, cost))
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
@@ -428,7 +432,7 @@ class _ReducedLanes:
 
         f.loop(f.begin, f.end, 1, one, nonempty=True)
         second = combine_phase(c, partials, self if len(c.reduced) == 1 else None)
-        return Kernel.of(phase(f, c.count * chunks, cost), second, shared_bytes=partials.bytes)
+        return Kernel.of(phase(c.target, f, c.count * chunks, cost), second, shared_bytes=partials.bytes)
 
     def _range(self, f: Function, chunk: Index, chunks: int, unit: IntLike) -> tuple[Index, Index]:
         units = self.c.reduced[0] // unit
@@ -475,4 +479,4 @@ def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = 
         c.results(e, place, totals)
 
     f.loop(f.begin, f.end, 1, one, nonempty=True)
-    return phase(f, vectors, 2.0 * partials.chunks)
+    return phase(c.target, f, vectors, 2.0 * partials.chunks)

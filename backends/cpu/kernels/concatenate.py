@@ -75,7 +75,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel | None:
 
     f.loop(f.begin, f.end, 1, row)
     cost = sum(_PIECE_NS + _VECTOR_NS * width / lanes for width in widths)
-    return Kernel.of(phase(f, rows, cost))
+    return Kernel.of(phase(target, f, rows, cost))
 
 
 def _list(f: Function, fusion: Fusion, table: Value) -> None:
@@ -107,7 +107,7 @@ def _one_row(fusion: Fusion, target: CpuTarget, sizes: list[int]) -> Kernel:
     f.loop(0, len(sizes), 1, piece)
     blocks = -(-int(ends[-1]) // _BLOCK_BYTES)
     cost = (len(sizes) * _PIECE_NS + int(ends[-1]) / _BYTES_PER_NS) / blocks
-    return Kernel.of(phase(f, blocks, cost), private_bytes=8 * len(sizes), tables=tables)
+    return Kernel.of(phase(target, f, blocks, cost), private_bytes=8 * len(sizes), tables=tables)
 
 
 def _copy(f: Function, source: Value, to: Value, width: int, lanes: int, storage: ScalarType) -> None:

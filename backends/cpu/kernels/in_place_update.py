@@ -84,4 +84,5 @@ class _Update(InPlaceUpdate):
 
             f.loop(f.begin, f.end, 1, row, nonempty=True)
             iterations = rows
-        self.parts.append(phase(f, iterations, COSTS.vector_ns(values, 1, 1) * size_hint(vectors) + 1.0))
+        cost = COSTS.phase_ns(self.target, values, 1, 1) * size_hint(vectors) + 1.0
+        self.parts.append(phase(self.target, f, iterations, cost))

@@ -43,10 +43,10 @@ def power_of_two(number: int) -> int:
     return 1 << (max(1, number).bit_length() - 1)
 
 
-def phase(f: Function, iterations: IntLike, cost: float) -> Part:
+def phase(target: CpuTarget, f: Function, iterations: IntLike, cost: float) -> Part:
     """A function that lacks its return only, and its phase, whose grain is worth a thread. `cost`: nanoseconds of one
     iteration."""
-    grain = COSTS.grain(cost, COSTS.grain_ns)
+    grain = COSTS.grain(cost, COSTS.grain_ns * target.grain_share)
     return finished(f, iterations, cost, min(grain, max(iterations, 1)) if is_known(iterations) else grain)
 
 

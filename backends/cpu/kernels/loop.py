@@ -86,7 +86,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return tile.emit(fusion, target, space, values, tile.lanes_of(target, space, values))
     if (within := tile.within_operands(fusion, target, values)) is not None:
         return tile.emit(fusion, target, within, values, tile.lanes_of(target, within, values))
-    cost = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs))
+    cost = COSTS.phase_ns(target, values, _loads(space), len(fusion.outputs))
     widest = lanes_for(target, values or fusion.outputs, count)
     windows = int(space.sizes[-1]) < widest and _has_windows(fusion, values, int(space.sizes[-1]))
     if not windows and (loops := _column_loops(fusion, space, widest)):
@@ -97,12 +97,20 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return _Loop(fusion, target, walked, lanes, columns=columns, spread=spread).emit(cost * columns)
     sizes = tuple(map(int, space.sizes if windows else merge_short(space.sizes, widest)))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
-    is_cheap = windows or (cost <= COSTS.bound_ns and len(sizes) > 1)
+    is_bound = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs)) <= COSTS.bound_ns
+    is_cheap = windows or (is_bound and len(sizes) > 1)
     straight = is_cheap and sizes[-1] <= STRAIGHT * lanes
     straight = not fusion.aliased and (straight or _keeps_operands(target, space, sizes, lanes, len(values)))
     if not straight and _is_paired(fusion, target, values, sizes[-1], lanes):
         lanes, cost = 2 * lanes, 2 * cost
     return _Loop(fusion, target, sizes, lanes, straight=straight).emit(cost * _computed_share(fusion, values))
+
+
+def _loads(space: Space) -> float:
+    """Loads of a vector. What does not move along all loops, and neighbours of what does, lie in the nearest cache."""
+    loops = [loop for loop, size in enumerate(space.sizes) if size != 1]
+    far = len({tensor for tensor, at in space.loads if all(space.coefficient(at, loop) for loop in loops)})
+    return far + (len(space.loads) - far) * COSTS.near_share
 
 
 def _computed_share(fusion: Fusion, values: Sequence[ir.Value]) -> float:
@@ -215,7 +223,7 @@ def _emit_alternating(fusion: Fusion, target: CpuTarget, alternating: list[ir.Va
     values = cone([*alternating, *fusion.outputs])
     sizes = tuple(map(int, merge_short(space.sizes, lanes_for(target, values, 1 << 10))))
     lanes = lanes_for(target, values, sizes[-1])
-    cost = COSTS.vector_ns(values, len(space.loads), 2 * len(alternating))
+    cost = COSTS.phase_ns(target, values, _loads(space), 2 * len(alternating))
     return _Loop(fusion, target, sizes, lanes, alternating).emit(cost)
 
 
@@ -256,7 +264,7 @@ class _Loop:
                 self._row(f, f.begin, f.end, 1, vector)
 
             self._streamed(f, vectors_of)
-            return Kernel.of(phase(f, vectors, cost))
+            return Kernel.of(phase(self.target, f, vectors, cost))
         blocks = -(-self.inner // BLOCK) if self.inner > 2 * BLOCK else 1
         cost = cost * -(-vectors // blocks) + ROW_NS
         shared = self._shared(cost) if blocks == 1 else self.sizes[:-1]
@@ -271,7 +279,7 @@ class _Loop:
 
         self._streamed(f, rows_of)
         rows = math.prod(self.sizes[len(shared) : -1])
-        return Kernel.of(phase(f, math.prod(shared) * blocks, cost * rows))
+        return Kernel.of(phase(self.target, f, math.prod(shared) * blocks, cost * rows))
 
     def _shared(self, cost: float) -> tuple[int, ...]:
         """The loops that threads share, of rows that take `cost`: the others are loops within an iteration, whose

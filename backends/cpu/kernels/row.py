@@ -225,9 +225,23 @@ class _Row:
         f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
         columns, rest = self._columns_and_rest()
         vectors = size_hint(self.columns if self.across else -(-self.columns // self.lanes))
-        cost = COSTS.vector_ns(columns, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
-        cost += (COSTS.vector_ns(rest, 0, 0) if self.across else self._numbers_ns(rest)) + 5.0
-        return Kernel.of(phase(f, groups, cost), private_bytes=self.private_bytes)
+        cost = COSTS.phase_ns(self.target, columns, self._loads(), len(self.full)) * vectors + 5.0
+        cost += COSTS.phase_ns(self.target, rest, 0, 0) if self.across else self._numbers_ns(rest)
+        return Kernel.of(phase(self.target, f, groups, cost), private_bytes=self.private_bytes)
+
+    def _loads(self) -> float:
+        """Loads of a column in all passes: what an earlier pass has read, or is not full, lies in the nearest cache."""
+        kept = {*self.staged, *(item.result for level in self.levels for item in level)}
+        read: set[ir.Value] = set(self.staged)
+        loads = 0.0
+        for root in self.roots:
+            computed = [value for value in cone(root, kept.__contains__) if value not in kept]
+            touched = [*root, *(operand for value in computed for operand in value.owner.operands)]
+            inputs = {one for one in touched if one in self.staged or isinstance(one.owner, ir.Block)}
+            far = {one for one in inputs - read if self._is_full(one)}
+            loads += len(far) + COSTS.near_share * len(inputs - far)
+            read |= far
+        return loads
 
     def _groups(self) -> list[IntLike]:
         """Loops over groups of rows in lanes."""

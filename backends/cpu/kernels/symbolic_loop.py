@@ -33,7 +33,7 @@ BLOCK = 8192  # elements of one iteration, at most
 def emit(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Value]) -> Kernel:
     """Generate the kernel; `space` has the loops, `values` everything that is computed."""
     sizes = merge_short(space.sizes, lanes_for(target, values or fusion.outputs, 1 << 10))
-    cost = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs))
+    cost = COSTS.phase_ns(target, values, len(space.loads), len(fusion.outputs))
     if not tile.applies(fusion, target, space):
         return _SymbolicLoop(fusion, target, sizes).emit(cost)
     lanes = tile.lanes_of(target, space, values)
@@ -70,7 +70,7 @@ class _SymbolicLoop:
         blocks = -(-self.inner // BLOCK)
         f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks))
         vectors = -(-min(size_hint(self.inner), BLOCK) // self.lanes)
-        return Kernel.of(phase(f, self.outer * blocks, cost * vectors + 2.0))
+        return Kernel.of(phase(self.target, f, self.outer * blocks, cost * vectors + 2.0))
 
     def _block(self, f: Function, i: Index, blocks: IntLike) -> None:
         row = affine_of(f.idiv(i, blocks), self.outer - 1)

@@ -260,5 +260,5 @@ def emit(
 
     f.loop(f.begin, f.end, 1, strip, nonempty=is_known(rows, columns))
     column_tiles = sum(-(-size_hint(size) // lanes) for _, size in pieces)
-    cost = COSTS.vector_ns(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * column_tiles
-    return Kernel.of(phase(f, math.prod(others) * row_tiles, cost))
+    cost = COSTS.phase_ns(target, values, 2 * len(space.loads), len(fusion.outputs)) * lanes * column_tiles
+    return Kernel.of(phase(target, f, math.prod(others) * row_tiles, cost))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.policy import FUSION
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.program import CpuProgram
-from stablehlo_py.backends.cpu.target import AVX512
+from stablehlo_py.backends.cpu.target import AVX512, ZEN4
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.mlir import ir
@@ -46,6 +47,25 @@ def test_parts_of_kernels_are_no_kinds() -> None:
 @pytest.mark.parametrize("name", [record.name for record in records() if flops_per_element(record) > 1])
 def test_what_takes_many_instructions_takes_time(name: str) -> None:
     assert COSTS.op_ns(name) > COSTS.flop_ns
+
+
+def test_measured_costs_are_those_of_ops() -> None:
+    assert ZEN4.op_ns.keys() <= {record.name for record in records()}
+
+
+def test_code_does_not_depend_on_measured_costs() -> None:
+    """Else results would: the order of sums follows from what a row's values cost."""
+
+    def body(x: ir.Value) -> ir.Value:
+        f32 = ir.F32Type.get()
+        quotient = build.like("divide", x, build.like("sqrt", x))
+        zero = build.constant(np.zeros((), np.float32), f32)
+        return build.value("reduce", build.tensor([4000], f32), quotient, zero, kind="add", dimensions=(1,))
+
+    text = build_fusion("row", ["tensor<4000x48xf32>"], body)
+    here, slow = (compile_kernel(text, replace(AVX512, op_ns=ns)).kernel for ns in ({}, {"hlo.sqrt": (90.0, 90.0)}))
+    assert here.functions == slow.functions
+    assert here.phases[0].cost < slow.phases[0].cost
 
 
 def test_expensive_functions_are_worth_threads() -> None:
