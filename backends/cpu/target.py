@@ -156,7 +156,7 @@ ZEN4 = replace(
     "+prfchw,+prefer-no-gather,+prefer-no-scatter",
     gathers=False,
     flop_share=0.5,
-    grain_share=2 / 3,
+    grain_share=0.8,
     op_ns=_ZEN4_NS,
 )
 AMX_BF16, AMX_INT8 = "amx-bf16", "amx-int8"
