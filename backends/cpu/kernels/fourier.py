@@ -324,5 +324,8 @@ class LaneTransform:
 
             load_rows(f, self.of, pointer, self.n, self.lanes, put)
         else:
-            read = lambda j, number: self.scratch.read(f, buffer, j)(number)  # noqa: E731
-            store_rows(f, self.of, pointer, self.n, self.lanes, read)
+
+            def get(j: Index, number: int) -> Lanes:
+                return self.scratch.read(f, buffer, j)(number)
+
+            store_rows(f, self.of, pointer, self.n, self.lanes, get)
