@@ -27,6 +27,8 @@ def combiner(f: Function, op: ir.OpView, region: int = 0, results: Sequence[ir.V
     """
     block = op.regions[region].blocks[0]
     *ops, terminator = block.operations
+    returned = [*terminator.operands] if results is None else results
+    ops = ops if results is None else _needed(ops, results)
     taken = [element(argument) for argument in block.arguments]
 
     def combine(arguments: Sequence[Lanes]) -> list[Lanes]:
@@ -48,9 +50,19 @@ def combiner(f: Function, op: ir.OpView, region: int = 0, results: Sequence[ir.V
                 raise UnsupportedError(
                     f"the body of '{op.operation.name}' holds '{name}'", op=name, location=user_location(inner.location)
                 )
-        return [values[value] for value in (terminator.operands if results is None else results)]
+        return [values[value] for value in returned]
 
     return combine
+
+
+def _needed(ops: Sequence[ir.OpView], results: Sequence[ir.Value]) -> list[ir.OpView]:
+    """The ops from which these values come."""
+    wanted, found = set(results), list[ir.OpView]()
+    for inner in reversed(ops):
+        if not wanted.isdisjoint(inner.results):
+            wanted.update(inner.operands)
+            found.append(inner)
+    return found[::-1]
 
 
 def _require_lanes(op: ir.OpView, of: Element, given: Lanes) -> None:

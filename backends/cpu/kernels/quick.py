@@ -158,8 +158,11 @@ class QuickSorter(RecordSorter):
         """The median of a vector of records."""
         f = self.f
         step = f.index(f.idiv(f.isub(high, low), self.width))
-        places = f.binary("mul", f.lane_ids(self.width), f.splat(step, self.width))
-        taken = f.gather(self.vector, source, f.binary("add", f.splat(low, self.width), places))
+        # One after the other: LLVM takes a gather apart where vectors of addresses are slow.
+        places = [f.gep(source, low, self.word)]
+        while len(places) < self.width:
+            places.append(f.gep(places[-1], step, self.word))
+        taken = f.joined([f.load(self.word, place) for place in places])
         return f.extract(sorted_register(f, taken), self.width // 2)
 
     def _fill(self, low: Value, high: Value, record: Value) -> None:

@@ -18,6 +18,8 @@ UNROLLED = 4
 class RadixSorter(RecordSorter):
     """Sorts rows of any records."""
 
+    counts_digits = True
+
     def prepare(self) -> None:
         order, size = self.order, self.size
         self.passes = -(-order.bits // (11 if size >= WIDE_DIGITS_FROM else 8))

@@ -74,7 +74,13 @@ def order_of(op: ir.OpView, size: IntLike) -> Order | None:
 
 class RecordSorter(ABC):
     """Sorts rows of `size` records, which lie in `sources`, into `targets`. `lanes`: of vectors, for rows whose
-    elements are neighbours."""
+    elements are neighbours.
+
+    Attributes:
+        counts_digits: whether records are counted as they are made, so many at a time.
+    """
+
+    counts_digits = False
 
     def __init__(
         self,
@@ -157,7 +163,7 @@ class RecordSorter(ABC):
         if order.restored is not None and order.classes:
             bits = self.elements[order.restored].bits
             start = [f.const(0, ScalarType(f"i{bits}", bits))]
-        whole = self.size // BLOCK * BLOCK
+        whole = self.size // BLOCK * BLOCK if self.counts_digits else 0
 
         def block(i: Value, *found: Value) -> list[Value]:
             limit = f.iadd(i, BLOCK)
