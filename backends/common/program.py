@@ -34,6 +34,8 @@ from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.buffers.windows import reader, updated_window
 from stablehlo_py.runtime.entry import ENDED, FIELDS, OK, OLD_CALL
 
+Calls = tuple[tuple[str, tuple[str | int, ...]], ...]
+
 ENTRY = "shlo_main"
 # LLVM takes as long for a function that reads the table as for about this many calls with a dozen operands.
 TABLED_CALLS = 4
@@ -82,7 +84,7 @@ class NativeProgram(Walk[Value]):
         self._fusions = functions(module)[1]
         self.table: list[int] = []
         self.loops = False
-        self._counts: Counter[str] = Counter()  # of steps, by name
+        self._counts: Counter[str] = Counter()  # of steps, by name; none: there is no table
         self._tabled: dict[str, Function] = {}  # by name of the step
         self._gathers: list[Function] = []  # `GATHER`, where it is called
         self._positions: dict[tuple[int, int], int] = {}  # of buffers in the array of all
@@ -114,6 +116,18 @@ class NativeProgram(Walk[Value]):
     def copy(self, f: Function, target: Value, source: Value, size: IntLike) -> None:
         """Emit a copy of so many bytes."""
         f.copy_memory(target, source, size)
+
+    def is_tabled(self, op: ir.OpView | ir.Operation, calls: int) -> bool:
+        """Whether the places of a step, which is called so often, are in a row of the table."""
+        return calls >= TABLED_CALLS
+
+    def calls_of(self, op: ir.OpView, places: list[tuple[int, int]]) -> Calls:
+        """What a step with a row of the table calls: functions(bases, row, caller, ...), with what else they get: names
+        of functions, and numbers. A backend may add to the places in the row."""
+        name = step_name(op)
+        if name not in self._tabled:
+            self._tabled[name] = self._with_table(op)
+        return ((self._tabled[name].name, ()),)
 
     def helpers(self) -> Sequence[Function]:
         """Functions that kernels are started with, once all are."""
@@ -206,22 +220,24 @@ class NativeProgram(Walk[Value]):
     def _is_tabled(self, op: ir.OpView | ir.Operation) -> bool:
         """Whether the places of a step are in a row of the table, as those of many calls are. Where windows are is not
         known before."""
-        return self._counts[step_name(op)] >= TABLED_CALLS and PLACED not in op.attributes
+        return bool(self._counts) and self.is_tabled(op, self._counts[step_name(op)]) and PLACED not in op.attributes
 
     def _survey(self) -> None:
         """Count the calls of each kernel and number the buffers; the arena comes first."""
         used = {place.buffer for place in self.slices.values()}
+        steps: list[ir.Operation] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name in STEPS and not self.may_end(op):
-                self._counts[step_name(op)] += 1
+                steps.append(op)
             used.update(place.buffer for place in slices_of(op))
             return ir.WalkResult.ADVANCE
 
         self.main.operation.walk(visit)
-        if self.sizes or all(count < TABLED_CALLS for count in self._counts.values()):
-            self._counts.clear()  # offsets that are known at run time are not in a constant table
-            return
+        counts = Counter(map(step_name, steps))
+        if self.sizes or not any(self.is_tabled(op, counts[step_name(op)]) for op in steps):
+            return  # offsets that are known at run time are not in a constant table
+        self._counts = counts
         self._positions[ARENA, 0] = 0
         for space in self.tables:
             start, count = len(self._positions), max((number + 1 for of, number in used if of == space), default=0)
@@ -243,18 +259,16 @@ class NativeProgram(Walk[Value]):
     def _rows(self, ops: Sequence[ir.OpView]) -> None:
         """Kernels and copies, their operands in rows of the table."""
         start = len(self.table)
-        steps: list[tuple[str, int]] = []  # function, width of its row
+        steps: list[tuple[Calls, int]] = []  # with the width of its row
         for op in ops:
-            places = [self.slices[value] for value in _operands(op)]
-            for place in places:
-                self.table += [self._positions[place.buffer], int(place.offset)]
-            name = step_name(op)
-            if name not in self._tabled:
-                self._tabled[name] = self._with_table(op)
-            steps.append((self._tabled[name].name, 2 * len(places)))
+            slices = [self.slices[value] for value in _operands(op)]
+            places = [(self._positions[place.buffer], int(place.offset)) for place in slices]
+            calls = self.calls_of(op, places)
+            self.table += itertools.chain.from_iterable(places)
+            steps.append((calls, 2 * len(places)))
         self._sequence(steps, self.f.gep(self.f.address_of(TABLE), start, I64))
 
-    def _sequence(self, steps: Sequence[tuple[str, int]], row: Value) -> None:
+    def _sequence(self, steps: Sequence[tuple[Calls, int]], row: Value) -> None:
         """Call functions on successive rows, a sequence of them that repeats in a loop."""
         f, done, offset = self.f, 0, 0
         numbers = {step: number for number, step in enumerate(dict.fromkeys(steps))}
@@ -266,10 +280,12 @@ class NativeProgram(Walk[Value]):
             if times > 1:
                 self._repeat(unit, first, width, times)
             else:
-                f.call(unit[0][0], [self._bases, first, f.caller])
+                for function, others in unit[0][0]:
+                    more = [f.address_of(each) if isinstance(each, str) else f.const(each) for each in others]
+                    f.call(function, [self._bases, first, f.caller, *more])
             done, offset = done + period * times, offset + width * times
 
-    def _repeat(self, unit: Sequence[tuple[str, int]], first: Value, width: int, times: int) -> None:
+    def _repeat(self, unit: Sequence[tuple[Calls, int]], first: Value, width: int, times: int) -> None:
         f = self.f
         f.loop(0, times, 1, lambda index: self._sequence(unit, f.gep(first, f.imul(index, width), I64)))
 
@@ -282,10 +298,8 @@ class NativeProgram(Walk[Value]):
             pointers = [_address(f, position) for position in range(count)]
         else:
             # Eight instructions an operand take LLVM more time than all else that such a function does.
-            if not self._gathers:
-                self._gathers.append(_gather(self.emitter()))
             room = f.alloca(count, PTR)
-            f.call(GATHER, [f.bases, f.row, f.const(count), room])
+            self.gather(f, count, room)
             pointers = [f.load(PTR, room, position) for position in range(count)]
         if op.operation.name == "hlo.copy":
             self.copy(f, pointers[1], pointers[0], self.slices[op.results[0]].size)
@@ -293,6 +307,12 @@ class NativeProgram(Walk[Value]):
             self.start(f, step_name(op), pointers, f.load(PTR, f.bases))
         f.ret()
         return f
+
+    def gather(self, f: Function, count: int, room: Value) -> None:
+        """In a function with `bases` and `row`: store the addresses of so many operands."""
+        if not self._gathers:
+            self._gathers.append(_gather(self.emitter()))
+        f.call(GATHER, [f.bases, f.row, f.const(count), room])
 
 
 def _address(f: Function, position: Index) -> Value:

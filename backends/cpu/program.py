@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import fusions
-from stablehlo_py.backends.common.program import NativeProgram, arena_bytes, given, step_name
+from stablehlo_py.backends.common.program import Calls, NativeProgram, arena_bytes, step_name
 from stablehlo_py.backends.cpu import grid, layout
+from stablehlo_py.backends.cpu.callers import HEAD, Callers, declare, kernel_address
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.tiles import are_permitted
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
-from stablehlo_py.codegen.emitter import Emitter
+from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
@@ -31,13 +32,13 @@ from stablehlo_py.runtime.entry import ENDED, FAILED, NO_TILES
 CHUNKS_PER_THREAD = 4
 UNEQUAL = 1.05  # shares so much longer than the shortest count as equal
 OPERANDS = 512  # few kernels have more
+COMPACT_STEPS = 8  # outside of loops; from so many on, kernels are called by functions that they share (callers.py)
 LIGHT_BYTES = 1 << 16  # of all values together
 LIGHT_STEPS = 64
 # Kinds that read all of their operands, but for slices and gathers within; bytes that no core reads in the time of a
 # light program.
 WHOLE = ("column", "dot", "reduce_general", "row", "sort", "top_k")
 MOST_READ = int(COSTS.parallel_ns * 100)
-PARALLEL = "shlo_parallel"
 
 
 def may_be_light(module: ir.Module) -> bool:
@@ -110,7 +111,8 @@ class CpuProgram(NativeProgram):
         self.arena_bytes = largest([aligned(planned), *(scratch.end(threads) for scratch in self.scratch.values())])
         self.sites: list[str] = []
         self._ns = 0.0  # what a call of each kernel takes, as the kernels estimate it
-        self._tasks: dict[str, Function] = {}  # by phase
+        self._callers = Callers(target.emitter, self.gather)
+        self._is_compact = target.emits is LlvmEmitter and _steps_outside(self.main) >= COMPACT_STEPS
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
         self._shares = threads > 1 and self._pays_for_threads()
         self.uses_tiles = any(kernel.uses_tiles for kernel in kernels.values())
@@ -121,13 +123,13 @@ class CpuProgram(NativeProgram):
         self.f.emit.is_optimized = self.loops  # a step that runs once takes as long as its kernel
         for name, function in self._tabled.items():
             function.emit.is_optimized = self.loops or not self._is_long(name)
-        for task in self._tasks.values():  # of phases that are worth threads
-            task.emit.is_optimized = self.loops
+        for caller in self._callers.functions.values():
+            caller.emit.is_optimized = self.loops
 
     @property
     def uses_pool(self) -> bool:
         """Whether any phase asks for threads."""
-        return bool(self._tasks)
+        return self._callers.uses_pool
 
     @property
     def is_light(self) -> bool:
@@ -148,8 +150,8 @@ class CpuProgram(NativeProgram):
         return sum(phase.nanoseconds for phase in phases) >= COSTS.parallel_ns
 
     def helpers(self) -> Sequence[Function]:
-        """What hands phases to threads."""
-        return [_parallel_function(self.emitter()), *self._tasks.values()] if self._tasks else []
+        """What calls kernels, and hands phases to threads."""
+        return [*self._callers.functions.values()]
 
     # --- kernels after which the program may have to end -------------------------------------------------------------
 
@@ -196,20 +198,19 @@ class CpuProgram(NativeProgram):
         """Emit the phases of a kernel."""
         scratch = self.scratch[kernel]
         values = [*pointers, *self.sizes, *(f.gep(arena, at, I8) for at in (scratch.shared, scratch.private))]
-        phases = [phase for phase in self.kernels[kernel].phases if phase.iterations != 0]
-        chunks = [self._chunk(phase) if self._shares else None for phase in phases]
-        if any(chunks):
-            self._fill_context(f, values)
-        for phase, chunk in zip(phases, chunks, strict=True):
-            self._ns += phase.nanoseconds
+        phases = self._phases(kernel)
+        if any(chunk for _, chunk in phases):
+            self._fill_context(f, values, scratch.private_bytes)
+        for phase, chunk in phases:
             iterations = f.index(phase.iterations)
 
             def alone(phase: Phase = phase, iterations: Value = iterations) -> None:
                 f.call(phase.symbol, [*values, f.const(0), iterations], external=True)
 
             def shared(phase: Phase = phase, chunk: IntLike | None = chunk, iterations: Value = iterations) -> None:
-                task = f.address_of(self._task(phase.symbol, len(values), scratch.private_bytes))
-                f.call(PARALLEL, [f.caller, task, self._context(f, len(values)), iterations, f.index(chunk or 0)])
+                context = self._context(f, len(values))
+                f.store(kernel_address(f, phase.symbol, len(values)), context)
+                self._callers.parallel(f, context, len(values), iterations, f.index(chunk or 0))
 
             if chunk is None:
                 alone()
@@ -218,6 +219,36 @@ class CpuProgram(NativeProgram):
             else:
                 least = max(2 * phase.grain, math.ceil(COSTS.parallel_ns / phase.cost))
                 f.if_(f.cmp("sge", iterations, f.const(least)), shared, alone)
+
+    def is_tabled(self, op: ir.OpView | ir.Operation, calls: int) -> bool:
+        """Of what is called often, and of kernels outside of loops where these are many."""
+        return super().is_tabled(op, calls) or self._is_compact_step(op)
+
+    def calls_of(self, op: ir.OpView, places: list[tuple[int, int]]) -> Calls:
+        """Outside of loops, kernels are called by functions that they share. Scratch is two more operands."""
+        if not self._is_compact_step(op):
+            return super().calls_of(op, places)
+        name = step_name(op)
+        scratch = self.scratch[name]
+        calls: list[tuple[str, tuple[str | int, ...]]] = []
+        places += [(0, int(scratch.shared)), (0, int(scratch.private))]  # the arena is the first of all bases
+        for phase, chunk in self._phases(name):
+            declare(self.f, phase.symbol, len(places))
+            own = phase.symbol, int(phase.iterations)
+            if chunk is None:
+                calls.append((self._callers.run(len(places)), own))
+            else:
+                calls.append((self._callers.share(len(places)), (*own, int(chunk), int(scratch.private_bytes))))
+        return tuple(calls)
+
+    def _is_compact_step(self, op: ir.OpView | ir.Operation) -> bool:
+        return self._is_compact and op.operation.name == "func.call" and not _in_loop(op)
+
+    def _phases(self, kernel: str) -> list[tuple[Phase, IntLike | None]]:
+        """The phases of a call of a kernel, with the iterations of a chunk of those that threads share."""
+        phases = [phase for phase in self.kernels[kernel].phases if phase.iterations != 0]
+        self._ns += sum(phase.nanoseconds for phase in phases)
+        return [(phase, self._chunk(phase) if self._shares else None) for phase in phases]
 
     def _chunk(self, phase: Phase) -> IntLike | None:
         """Iterations of a chunk when the phase is worth threads, else None. Depends on shapes and the thread count
@@ -248,38 +279,28 @@ class CpuProgram(NativeProgram):
         self.main.operation.walk(visit)
         return total >= least
 
-    def _fill_context(self, f: Function, values: Sequence[Value]) -> None:
-        """Store the operands of a kernel where its task functions find them."""
+    def _fill_context(self, f: Function, values: Sequence[Value], private_bytes: IntLike) -> None:
+        """Store the operands of a kernel where its task finds them."""
         context = self._context(f, len(values))
+        f.store(f.index(private_bytes), context, 1)
         for position, value in enumerate(values):
-            f.store(value, context, position)
+            f.store(value, context, HEAD + position)
 
     def _context(self, f: Function, count: int) -> Value:
         """Memory for so many operands; the same for all kernels that a function calls, but for those with very many."""
         key = f.name, max(count, OPERANDS)
         if key not in self._contexts:
-            self._contexts[key] = f.alloca(key[1], PTR)
+            self._contexts[key] = f.alloca(HEAD + key[1], PTR)
         return self._contexts[key]
 
-    def _task(self, symbol: str, count: int, private_bytes: IntLike) -> str:
-        """task(context, begin, end, thread): unpacks the context and gives the thread its own private scratch."""
-        name = f"{symbol}.task"
-        if name not in self._tasks:
-            parameters = [("context", PTR), ("begin", I64), ("end", I64), ("thread", I64)]
-            f = Function(name, parameters, self.emitter(), private=True)
-            values = [f.load(PTR, f.context, position) for position in range(count)]
-            if self.sizes:
-                assert self.f.sizes is not None
-                f.sizes = self.f.sizes[0], values[-3]
-            values[-1] = f.gep(values[-1], f.imul(f.thread, private_bytes), I8)
-            f.call(symbol, [*values, f.begin, f.end], external=True)
-            f.ret()
-            self._tasks[name] = f
-        return name
+
+def _steps_outside(main: ir.OpView) -> int:
+    """Kernels that a program calls outside of loops and branches."""
+    return sum(op.operation.name == "func.call" for op in main.regions[0].blocks[0].operations)
 
 
-def _in_loop(op: ir.Operation) -> bool:
-    parent = op.parent
+def _in_loop(op: ir.OpView | ir.Operation) -> bool:
+    parent = op.operation.parent
     while parent is not None and parent.name != "scf.while":
         parent = parent.operation.parent
     return parent is not None
@@ -294,21 +315,3 @@ def _chunk_of(iterations: int, grain: int, threads: int) -> int:
     chunks = [-(-iterations // (threads * each)) for each in range(1, min(CHUNKS_PER_THREAD, shares // threads) + 1)]
     longest = [-(-iterations // (chunk * threads)) * chunk for chunk in chunks]  # what one of the threads does
     return min(chunk for chunk, share in zip(chunks, longest, strict=True) if share <= UNEQUAL * min(longest))
-
-
-def _parallel_function(emitter: Emitter) -> Function:
-    """parallel(caller, task, context, iterations, chunk): the caller's threads work, or, where it lends none, this one
-    alone."""
-    parameters = [("caller", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)]
-    f = Function(PARALLEL, parameters, emitter, private=True)
-    parallel_for, own = given(f, "parallel_for"), given(f, "parallel_context")
-
-    def alone() -> None:
-        f.call_pointer(f.task, [f.context, f.const(0), f.iterations, f.const(0)])
-
-    def together() -> None:
-        f.call_pointer(parallel_for, [own, f.task, f.context, f.iterations, f.chunk])
-
-    f.if_(f.is_null(parallel_for), alone, together)
-    f.ret()
-    return f

@@ -399,6 +399,26 @@ def test_the_entry_is_optimized_where_it_has_loops() -> None:
     assert "optimize_none" not in str(loop.stages["kernels"])
 
 
+def test_kernels_outside_of_loops_share_the_functions_that_call_them() -> None:
+    def function(x: jax.Array, w: jax.Array) -> jax.Array:
+        for number in range(4):
+            x = jnp.tanh(x @ w) / (number + 2)
+            x = x - x.mean(0, keepdims=True)
+        x = lax.fori_loop(0, 3, lambda _, y: y * 0.5 + (y @ w) * 1e-3, x)
+        x = lax.cond(x[0, 0] > 0, lambda y: jnp.sort(y, 0), lambda y: jnp.cumsum(y, 1), x)
+        return x @ w + x.sum(1)
+
+    arrays = normal(300, 300), normal(300, 300) / 10
+    executable = compiled(function, *arrays)
+    text = executable.stages["kernels"]
+    for name in ("shlo_run_", "shlo_share_"):
+        assert text.count(f"llvm.call @{name}") > text.count(f"llvm.func private @{name}") > 0
+    exported = jax.export.export(jax.jit(function))(*arrays)
+    alone = shlo.compile(exported, options=shlo.Options(threads=1))(*arrays)
+    assert np.asarray(alone[0]).tobytes() == np.asarray(executable(*arrays)[0]).tobytes()
+    check(function, *arrays)
+
+
 def test_kernels_are_not_written_twice_once_one_is_not_light(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code for light programs is written in LLVM IR, and that of others then again in the llvm dialect."""
     names: list[str] = []
