@@ -310,10 +310,12 @@ def test_an_abandoned_compiler_leaves_no_thread() -> None:
 def test_an_interrupted_compiler_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     before = threading.active_count()
     compiled: list[int] = []
+    waits = threading.Event()
 
     def slow(_api: object, _context: int, units: list[Unit]) -> list[bytes]:
         compiled.append(len(units))
         if len(compiled) == 1:
+            assert waits.wait(10)  # outside of `deferred`, the signal would raise wherever the test is
             os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.2)
         return [b""]
@@ -323,6 +325,7 @@ def test_an_interrupted_compiler_leaves_no_thread(monkeypatch: pytest.MonkeyPatc
     for number in range(4):
         compiler.add(caller(number, padding=700))
     with pytest.raises(KeyboardInterrupt):
+        waits.set()
         compiler.finish()
         time.sleep(5)
     assert threading.active_count() == before
