@@ -242,7 +242,8 @@ class CpuProgram(NativeProgram):
         return tuple(calls)
 
     def _is_compact_step(self, op: ir.OpView | ir.Operation) -> bool:
-        return self._is_compact and op.operation.name == "func.call" and not _in_loop(op)
+        is_call = op.operation.name == "func.call" and not self.may_end(op.operation)
+        return self._is_compact and is_call and not _in_loop(op)
 
     def _phases(self, kernel: str) -> list[tuple[Phase, IntLike | None]]:
         """The phases of a call of a kernel, with the iterations of a chunk of those that threads share."""
