@@ -67,6 +67,7 @@ class NativeProgram(Walk[Value]):
         table: has rows of two numbers for every operand of a call: the place of its buffer's address in the array of
             all of them, and its offset in the buffer.
         loops: whether it has loops, which may have to be ended.
+        gather: stores the addresses of operands by rows of that table.
     """
 
     def __init__(self, module: ir.Module, emitter: Callable[[], Emitter], sizes: SizeTable | None) -> None:
@@ -86,7 +87,7 @@ class NativeProgram(Walk[Value]):
         self.loops = False
         self._counts: Counter[str] = Counter()  # of steps, by name; none: there is no table
         self._tabled: dict[str, Function] = {}  # by name of the step
-        self._gathers: list[Function] = []  # `GATHER`, where it is called
+        self.gather = Gather(emitter)
         self._positions: dict[tuple[int, int], int] = {}  # of buffers in the array of all
         self._bases = self.f.null()  # the array of all buffers' addresses, where there is one
 
@@ -95,7 +96,7 @@ class NativeProgram(Walk[Value]):
         self._survey()
         self.run()
         self.f.ret(self.f.const(OK, I32))
-        self.functions = [*self.helpers(), *self._gathers, *self._tabled.values(), self.f]
+        self.functions = [*self.helpers(), *self.gather.functions, *self._tabled.values(), self.f]
 
     def text(self) -> str:
         """Text of the functions and the table."""
@@ -308,10 +309,18 @@ class NativeProgram(Walk[Value]):
         f.ret()
         return f
 
-    def gather(self, f: Function, count: int, room: Value) -> None:
+
+class Gather:
+    """Stores the addresses of operands, by a function that a program has where it calls it."""
+
+    def __init__(self, emitter: Callable[[], Emitter]) -> None:
+        self.functions: list[Function] = []
+        self._emitter = emitter
+
+    def __call__(self, f: Function, count: int, room: Value) -> None:
         """In a function with `bases` and `row`: store the addresses of so many operands."""
-        if not self._gathers:
-            self._gathers.append(_gather(self.emitter()))
+        if not self.functions:
+            self.functions.append(_gather(self._emitter()))
         f.call(GATHER, [f.bases, f.row, f.const(count), room])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stablehlo_py.backends.common.program import given
+from stablehlo_py.backends.common.program import Gather, given
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Type, Value
 from stablehlo_py.codegen.emitter import Emitter
 
@@ -21,10 +21,9 @@ _ON_ROW = (*_ROW, ("kernel", PTR), ("iterations", I64))
 
 
 class Callers:
-    """Those of a program that were asked for, by name. `gather(function with bases and row, count, room)` emits what
-    stores the addresses of so many operands."""
+    """Those of a program that were asked for, by name."""
 
-    def __init__(self, emitter: Callable[[], Emitter], gather: Callable[[Function, int, Value], None]) -> None:
+    def __init__(self, emitter: Callable[[], Emitter], gather: Gather) -> None:
         self.functions: dict[str, Function] = {}
         self._emitter = emitter
         self._gather = gather
