@@ -29,6 +29,8 @@ from stablehlo_py.codegen.types import ELEMENTS
 COPIES = (1 << 14, 1 << 18, 1 << 21, 1 << 24, 1 << 28)
 _SECONDS = 0.01  # that a kernel runs about, and a copy
 _ROUNDS = 5  # of which the best counts: what else runs here makes others slower
+_GLANCE_SECONDS = 0.001  # that one thread takes to see whether it has a core
+_SHARED = 1.3  # times as long as alone take threads that do not have one each: two of them take 2
 _CHAINS = 12  # sums at once: two a cycle, four cycles each, and some more
 
 
@@ -88,6 +90,30 @@ def measure_peaks(threads: int, cpu: str | None = None) -> Peaks:
     copies = {size: size * _rate(threads, partial(_between, copy, size // 2)) for size in COPIES}
     computed_as_f32 = dict.fromkeys(("f16", "i8"), rates["f32"])
     return Peaks(threads, Rates(bandwidth=copies[COPIES[-1]], **{**computed_as_f32, **rates}), copies)
+
+
+class Cores:
+    """Whether this machine gives so many threads a core each. Multiply-adds tell: where threads share a core, or
+    something else runs, they take longer together than one of them alone. The host of a virtual machine may let its
+    processors share a core for seconds, and what has run before may still have threads that wait busily.
+
+    Attributes:
+        threads: how many.
+    """
+
+    def __init__(self, threads: int, cpu: str | None = None) -> None:
+        self.threads = threads
+        name = "f32"
+        function, _ = _kernels(named_target(cpu, host_target()))[name]
+        self._code = NativeCode([compile_units([Unit.of(function)])])
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._code.address(name))
+        self._works = [_on_memory(call) for _ in range(threads)]
+        self._count = _count_for(self._works[0], _GLANCE_SECONDS)
+
+    def are_given(self) -> bool:
+        """Whether they are, now: measured in a few milliseconds."""
+        alone, together = (min(_together(self._works[:n], self._count) for _ in range(2)) for n in (1, self.threads))
+        return together < _SHARED * alone
 
 
 def size_text(size: int) -> str:
@@ -215,12 +241,17 @@ def _between(call: Callable[[int, int, int, int], None], size: int) -> Callable[
 def _rate(threads: int, make: Callable[[], Callable[[int], None]]) -> float:
     """How many times a second all threads together do what a `make()` of each does so often, in 10^12."""
     works = [make() for _ in range(threads)]
-    count, seconds = 1, 0.0
-    while seconds < _SECONDS / 4:
-        count *= 2
-        seconds = _together(works[:1], count)
-    count = max(1, int(count * _SECONDS / seconds))
+    count = _count_for(works[0], _SECONDS)
     return threads * count / min(_together(works, count) for _ in range(_ROUNDS)) / 1e12
+
+
+def _count_for(work: Callable[[int], None], least: float) -> int:
+    """How often it does its work in about so many seconds."""
+    count, seconds = 1, 0.0
+    while seconds < least / 4:
+        count *= 2
+        seconds = _together([work], count)
+    return max(1, int(count * least / seconds))
 
 
 def _together(works: Sequence[Callable[[int], None]], count: int) -> float:

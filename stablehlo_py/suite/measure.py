@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # A round calls each side often enough to take about this long: far above the clock's and the scheduler's grain.
 _ROUND_SECONDS = 0.02
+# Measurements of a disturbed machine before one counts all the same, and seconds for what disturbs to end.
+_TRIES, _PAUSE = 25, 0.01
 _AGAIN = 3  # more compilations, of what compiled in _QUICK seconds
 _QUICK = 1.0
 
@@ -118,9 +120,27 @@ def interleaved(
     rounds: int,
     budget: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
+    undisturbed: Callable[[], bool] = lambda: True,
 ) -> tuple[list[float], list[float]]:
     """Median seconds a call of each, and for each the median over the rounds of its seconds / those of the first, by
-    a clock. With a budget, rounds stop after that many seconds for each, though not before the third."""
+    a clock. With a budget, rounds stop after that many seconds for each, though not before the third. What is measured
+    while the machine was not `undisturbed`, right before and after it, is measured again, some times."""
+
+    def mean(function: Callable[[], Any], count: int) -> float:
+        start = clock()
+        for _ in range(count):
+            function()
+        return (clock() - start) / count
+
+    def measured(function: Callable[[], Any], count: int) -> float:
+        for _ in range(_TRIES):
+            if undisturbed():
+                seconds = mean(function, count)
+                if undisturbed():
+                    return seconds
+            time.sleep(_PAUSE)
+        return mean(function, count)
+
     counts, slow = [], 0.0
     for function in calls:
         once, _ = timed(function)
@@ -135,11 +155,7 @@ def interleaved(
         times = [0.0] * len(calls)
         # Which goes first alternates: it may find caches, or a clock frequency, that the one before it left behind.
         for side in (*range(number % len(calls), len(calls)), *range(number % len(calls))):
-            function, count = calls[side], counts[side]
-            start = clock()
-            for _ in range(count):
-                function()
-            times[side] = (clock() - start) / count
+            times[side] = measured(calls[side], counts[side])
         samples.append(times)
     seconds = [statistics.median(column) for column in zip(*samples, strict=True)]
     return seconds, [statistics.median(times[side] / times[0] for times in samples) for side in range(len(calls))]
@@ -173,17 +189,30 @@ def _xla_cached(lower: Callable[[], Any], folder: str) -> float:
         jax.clear_caches()
 
 
-def measure(name: str, request: Mapping[str, Any], peaks: Peaks | None, announce: Announce) -> Measurement:
+def measure(
+    name: str,
+    request: Mapping[str, Any],
+    peaks: Peaks | None,
+    announce: Announce,
+    undisturbed: Callable[[], bool] = lambda: True,
+) -> Measurement:
     """Correctness, steady-state time (rounds > 0) and compile times of one model, next to XLA's and the peers';
-    `request` is what shlo-bench asks for, `peaks` those of the machine that it runs on. `announce` says where it is."""
+    `request` is what shlo-bench asks for, `peaks` those of the machine that it runs on. `announce` says where it is;
+    what is timed while the machine is not `undisturbed` is timed again."""
     from stablehlo_py import suite
 
     model = suite.build(name, request["size"], request["weights"])
     with model.types():
-        return _measure(model, request, peaks, announce)
+        return _measure(model, request, peaks, announce, undisturbed)
 
 
-def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, announce: Announce) -> Measurement:
+def _measure(
+    model: Model,
+    request: Mapping[str, Any],
+    peaks: Peaks | None,
+    announce: Announce,
+    undisturbed: Callable[[], bool],
+) -> Measurement:
     import jax
     import numpy as np
 
@@ -257,7 +286,7 @@ def _measure(model: Model, request: Mapping[str, Any], peaks: Peaks | None, anno
     if result.threads > 1:
         calls.append(call_of(ours(None, threads=1)[1]))
     seconds, ratios = interleaved(
-        calls, rounds, request["budget"], time.process_time if request["processor"] else time.perf_counter
+        calls, rounds, request["budget"], time.process_time if request["processor"] else time.perf_counter, undisturbed
     )
     result.seconds, result.xla_seconds, result.speedup = *seconds[:2], ratios[1]
     if result.threads > 1:
@@ -348,6 +377,13 @@ def _peaks(request: Mapping[str, Any]) -> Peaks | None:
     return measure_peaks(request["threads"], request["cpu"]).best(known)
 
 
+def _cores(threads: int, peaks: Peaks | None) -> Callable[[], bool]:
+    """Whether the machine gives so many threads a core each, where they run on it; one has one always."""
+    from stablehlo_py.backends.cpu.peaks import Cores
+
+    return Cores(threads).are_given if peaks is not None and threads > 1 else lambda: True
+
+
 def main() -> int:
     """Read the request, pin the process, measure, write a line for each model."""
     die_with_parent()
@@ -367,9 +403,10 @@ def main() -> int:
         print(json.dumps(entry), file=lines)
 
     announce({"peaks": peaks and asdict(peaks)})
+    undisturbed = _cores(threads, peaks)
     for name in request["models"]:
         try:
-            result = measure(name, request, peaks, announce)
+            result = measure(name, request, peaks, announce, undisturbed)
         except Exception as error:  # the next model is measured all the same; the error is the result
             text = f"{type(error).__name__}: {error}"
             result = Measurement(name, request["size"], request["weights"], threads, 0.0, error=text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from stablehlo_py.backends.common.roofline import Rates
 from stablehlo_py.backends.cpu.peaks import Peaks
 from stablehlo_py.cli import bench
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_USAGE, LoadError, OptionError
-from stablehlo_py.suite import peers
+from stablehlo_py.suite import measure, peers
 from stablehlo_py.suite.journal import Journal
 from stablehlo_py.suite.measure import Measurement, compiled_again, interleaved
 from stablehlo_py.suite.operations_page import behind, operations_page
@@ -121,6 +123,18 @@ def test_calls_take_turns_and_slow_ones_get_few_rounds() -> None:
     assert len(seconds) == len(ratios) == 3 and ratios[0] == 1.0
     ticks = iter(range(100))
     assert interleaved(calls[:2], 1, clock=lambda: float(next(ticks))) == ([1.0, 1.0], [1.0, 1.0])
+
+
+def test_what_is_timed_on_a_disturbed_machine_is_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "_PAUSE", 0.0)
+    ticks = itertools.accumulate([0, 9, 0, 1, 0, 2])  # of measurements: 9, 1 and 2 seconds
+    answers = iter([False, True, False, True, True, True, True])  # before the first, and after it, it was disturbed
+    call = functools.partial(time.sleep, 0.03)
+    seconds, ratios = interleaved([call, call], 1, clock=lambda: float(next(ticks)), undisturbed=lambda: next(answers))
+    assert seconds == [1.0, 2.0] and ratios == [1.0, 2.0]
+    assert list(answers) == []
+    ticks = itertools.count()
+    assert interleaved([call], 1, clock=lambda: float(next(ticks)), undisturbed=lambda: False) == ([1.0], [1.0])
 
 
 def test_compilations_after_the_first_are_of_a_process_that_has_forgotten() -> None:

@@ -14,7 +14,7 @@ from stablehlo_py.backends.cpu import peaks
 from stablehlo_py.backends.cpu.kernels.vector_unit import vector_unit
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
-from stablehlo_py.backends.cpu.peaks import Peaks, measure_peaks
+from stablehlo_py.backends.cpu.peaks import Cores, Peaks, measure_peaks
 from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.codegen.builder import F32, F64, I32, ScalarType
 from stablehlo_py.codegen.types import ELEMENTS
@@ -102,3 +102,17 @@ def test_between_copies_that_were_measured_lies_what_lies_between() -> None:
     measured = Peaks(1, Rates(bandwidth=1.0, f32=2.0), {1 << 10: 4.0, 1 << 12: 2.0})
     assert [measured.at(size).bandwidth for size in (1, 1 << 10, 1 << 11, 1 << 12, 1 << 20)] == [4, 4, 3, 2, 2]
     assert measured.at(1).f32 == 2
+
+
+@pytest.mark.parametrize(("together", "given"), [(1.2, True), (2.0, False)])
+def test_threads_that_share_a_core_take_longer_together(
+    monkeypatch: pytest.MonkeyPatch, together: float, given: bool
+) -> None:
+    cores = Cores(2)
+    monkeypatch.setattr(peaks, "_together", lambda works, count: 1.0 if len(works) == 1 else together)
+    assert cores.are_given() is given
+
+
+def test_whether_cores_are_given_is_measured() -> None:
+    cores = Cores(2, "generic")
+    assert cores.are_given() in (False, True) and cores.threads == 2
