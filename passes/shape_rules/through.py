@@ -7,19 +7,20 @@ the end a reshape stands before a result, a contraction or whatever else needs t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from stablehlo_py.dialect.build import AttributeValue, tensor
 from stablehlo_py.dialect.index_map import reshaped_roles
 from stablehlo_py.dialect.ops import Work, record_of, records
 from stablehlo_py.dialect.ops.factors import Dimension, Factors, Kind, factors_of
-from stablehlo_py.dialect.symint import IntLike
-from stablehlo_py.dialect.types import i64s, num_elements, shape
+from stablehlo_py.dialect.symint import GuardError, IntLike
+from stablehlo_py.dialect.types import element_type, i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, only_user
 from stablehlo_py.passes.shape_rules.views import reshaped_broadcast, reshaped_dimensions
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining, key_of
 
 THROUGH = RuleSet("through")
 Role: TypeAlias = "Dimension | Kind | None"
@@ -64,20 +65,39 @@ def elementwise_broadcasts(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 
 @THROUGH.rule(*_ELEMENTWISE, needs="hlo.reshape", where="other operands take the inverse reshape at no cost")
 def elementwise_reshapes(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "f(reshape(x), reshape(y)) -> reshape(f(x, y))"
-    producers = _producers(op)
-    sources = [each.operands[0] for each in producers if each is not None and each.name == "hlo.reshape"]
-    if not sources:
+    "f(reshape(x), reshape(y)) -> reshape(f(x, y)), and so on with the elementwise ops that use it"
+    sizes = next(shape(made.operands[0]) for made in _producers(op) if made is not None and made.name == "hlo.reshape")
+    if not _takes_reshapes(op, sizes, set()):
         return None
-    sizes = shape(sources[0])
-    if any(shape(source) != sizes for source in sources[1:]):
-        return None
+    # At once: each op of a chain would be made anew, and its reshape only to go again.
+    chain, moved = [op], {op.result}
+    for each in chain:
+        for user in [use.owner.operation for use in each.result.uses]:
+            if user.name in ELEMENTWISE_OPS and user.result not in moved:
+                with suppress(GuardError):
+                    if _takes_reshapes(user, sizes, moved):
+                        moved.add(user.result)
+                        chain.append(user)
+    for each in chain:
+        rewriter.at(each)
+        for number, operand in enumerate(each.operands):
+            if operand not in moved:
+                rewriter.set_operand(each, number, _inverse(rewriter, operand, defining(operand), sizes))
+    for each in chain:
+        uses = [use for use in each.result.uses if key_of(use.owner.operation) not in moved]
+        rewriter.compute_as(each, tensor(sizes, element_type(each.result)), uses)
+    return True
+
+
+def _takes_reshapes(op: ir.Operation, sizes: tuple[IntLike, ...], moved: Container[ir.Value]) -> bool:
+    """Whether an elementwise op may be computed in the shape from which reshapes make its operands, and which those in
+    `moved` will have."""
+    others = [(operand, defining(operand)) for operand in op.operands if operand not in moved]
+    sources = [made.operands[0] for _, made in others if made is not None and made.name == "hlo.reshape"]
+    if any(shape(source) != sizes for source in sources):
+        return False
     all_fusible = all((made := defining(source)) is not None and made.name in _FUSIBLE for source in sources)
-    for operand, made in zip(op.operands, producers, strict=True):
-        if not _takes_inverse(operand, made, sizes, all_fusible):
-            return None
-    operands = [_inverse(rewriter, operand, made, sizes) for operand, made in zip(op.operands, producers, strict=True)]
-    return rewriter.reshape(elementwise_like(rewriter, op, operands), shape(op.result))
+    return all(_takes_inverse(operand, made, sizes, all_fusible) for operand, made in others)
 
 
 def _takes_inverse(

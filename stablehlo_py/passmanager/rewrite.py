@@ -41,6 +41,7 @@ from functools import wraps
 from typing import ClassVar, TypeAlias
 
 from stablehlo_py.dialect import sharding
+from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.build import AttributeValue, Builder, attribute
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
@@ -248,7 +249,9 @@ class Rewriter(Builder):
         self._point: ir.InsertionPoint | None = None
         self._location: ir.Location | None = None
 
-    def _match(self, op: ir.Operation) -> None:
+    def at(self, op: ir.Operation) -> None:
+        """From now on new ops land before this one, with its location: for rules that change more than the matched
+        op."""
         self._op, self._point, self._location = op, None, None
 
     @property
@@ -315,6 +318,22 @@ class Rewriter(Builder):
         op.operands[index] = value
         self._requeue_definition(old)
         self._pending[key_of(op)] = op
+
+    def compute_as(self, op: ir.Operation, type_: ir.Type, uses: Sequence[ir.OpOperand]) -> None:
+        """Let an op, which has one result, compute it in another shape. Those `uses` of it get a reshape to that of
+        before, which takes its sharding."""
+        before, said = op.result.type, ""
+        if self._sharded and SHARDING in op.attributes:
+            (said,) = sharding.shardings_of(op)
+            del op.attributes[SHARDING]
+        op.result.set_type(type_)
+        if uses:
+            self.at(op)
+            after = self.create("hlo.reshape", [before], [op.result], ip=ir.InsertionPoint.after(op)).result
+            if said:
+                sharding.take(after, said)
+            for use in uses:
+                self.set_operand(use.owner.operation, use.operand_number, after)
 
     def replace(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
         """Replace every result of any op by the value at its position, and erase the op."""
@@ -423,7 +442,7 @@ def _drain(
         key, op = pending.popitem()
         statistics.visited += 1
         name = op.name
-        driver._match(op)
+        driver.at(op)
         if effect_kind(name) != IMPURE and not _is_used(key) and _is_dead(op, name):
             driver.erase(op)
             statistics.erased += 1

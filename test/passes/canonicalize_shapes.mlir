@@ -17,6 +17,25 @@ func.func @normalise(%x: tensor<4xf32>) -> tensor<4x64xf32> {
   return %5 : tensor<4x64xf32>
 }
 
+// A chain is computed in the shape of before; what needs the other one gets a reshape.
+// CHECK-LABEL: func.func @chain
+// CHECK: %[[A:.*]] = "hlo.abs"(%arg0)
+// CHECK: %[[N:.*]] = "hlo.negate"(%[[A]]) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+// CHECK: %[[Y:.*]] = "hlo.reshape"(%arg1) : (tensor<24xf32>) -> tensor<4x6xf32>
+// CHECK: %[[M:.*]] = "hlo.multiply"(%[[N]], %[[Y]]) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+// CHECK: %[[P:.*]] = "hlo.reshape"(%[[M]]) : (tensor<4x6xf32>) -> tensor<24xf32>
+// CHECK: %[[C:.*]] = "hlo.compare"(%[[M]], %[[A]]) {direction = "LT"} : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xi1>
+// CHECK: %[[B:.*]] = "hlo.reshape"(%[[C]]) : (tensor<4x6xi1>) -> tensor<24xi1>
+// CHECK: return %[[P]], %[[B]]
+func.func @chain(%x: tensor<4x6xf32>, %y: tensor<24xf32>) -> (tensor<24xf32>, tensor<24xi1>) {
+  %0 = "hlo.abs"(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %1 = "hlo.reshape"(%0) : (tensor<4x6xf32>) -> tensor<24xf32>
+  %2 = "hlo.negate"(%1) : (tensor<24xf32>) -> tensor<24xf32>
+  %3 = "hlo.multiply"(%2, %y) : (tensor<24xf32>, tensor<24xf32>) -> tensor<24xf32>
+  %4 = "hlo.compare"(%3, %1) {direction = "LT"} : (tensor<24xf32>, tensor<24xf32>) -> tensor<24xi1>
+  return %3, %4 : tensor<24xf32>, tensor<24xi1>
+}
+
 // A slice rises to the arguments.
 // CHECK-LABEL: func.func @unread
 // CHECK: "hlo.slice"(%arg0)

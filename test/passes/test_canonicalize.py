@@ -25,6 +25,11 @@ def dot(x: ir.Value, y: ir.Value, result: str, lb: list = (), rb: list = (), lc:
     )
 
 
+def square(x: ir.Value) -> ir.Value:
+    """In steps, both of which use it."""
+    return mul(b.like("negate", x), x)
+
+
 def convolution(x: ir.Value, w: ir.Value, result: str, **changes: object) -> ir.Value:
     """Channels last, kernel height, width, input, output; two spatial dimensions."""
     attributes = {
@@ -109,6 +114,11 @@ SHAPE_CASES = [
         "elementwise-reshapes",
         "4x6xf32 6xf32",
         lambda x, y: add(b.reshape(x, [2, 2, 6]), b.broadcast(y, [2, 2, 6], [2])),
+    ),
+    case(  # what follows goes along: both factors of the product, not the other operand of the last sum
+        "elementwise-reshapes",
+        "4x6xf32 3x8xf32",
+        lambda x, y: add(square(add(b.reshape(b.like("abs", x), [3, 8]), y)), b.like("tanh", y)),
     ),
     case("elementwise-transposes", "4x6xf32 4x6xf32", lambda x, y: add(b.transpose(x, [1, 0]), b.transpose(y, [1, 0]))),
     case(
