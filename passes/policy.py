@@ -173,8 +173,8 @@ class FusionPolicy:
         transposing: kinds that take in transposes which move the minor dimension.
         strided: whether neighbours are read together along strides, but computed one by one at other places.
         body_ops, outputs: of one fusion; they bound code size and compile time.
-        scattered: flops up to which a scatter of single elements computes each of its updates itself, gathered elements
-            among them (0: none).
+        scattered: flops up to which a scatter of single elements or rows computes each of its updates itself, gathered
+            ones among them (0: none). scattered_row: elements of the shortest of these rows.
         general: flops up to which a reduction with a combiner of its own computes each element of an operand itself (0:
             none).
         concatenated, alternating: operands up to which producers are fused into a concatenate, and into one whose
@@ -203,6 +203,7 @@ class FusionPolicy:
     body_ops: int = 64
     outputs: int = 4
     scattered: int = 0
+    scattered_row: int = 3
     general: int = 0
     concatenated: int = 4
     alternating: int = 4

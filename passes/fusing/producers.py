@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.symint import IntLike, always_at_most, maximum, size_hint
-from stablehlo_py.dialect.types import i64, i64s, symints
-from stablehlo_py.mlir import stablehlo
+from stablehlo_py.dialect.types import i64
 from stablehlo_py.passes.buffers import inplace
+from stablehlo_py.passes.fusing import scattered
 from stablehlo_py.passes.fusing.clusters import (
     VIEW,
     Ancestors,
@@ -49,13 +49,6 @@ class ProducerPlan:
     index_map: IndexMap
     turn_into: str = ""
     split: Split | None = None
-
-
-def _reads_places_in_order(gather: Node) -> bool:
-    """Does the n-th element of a gather lie where the n-th of its start indices says? So it is where elements are read
-    one by one, and each place is one number: batch dimensions are in the order of the indices' own."""
-    sizes = symints(gather.op, "slice_sizes")
-    return len(i64s(gather.op, "start_index_map")) == 1 and all(always_at_most(size, 1) for size in sizes)
 
 
 class ProducerFusion:
@@ -271,7 +264,8 @@ class ProducerFusion:
         if not self.policy.holds(cluster.kind, user.name):
             return None
         if user.role == ALONE:
-            computes = self._scatters(user, node) or self._reduces(user, node)
+            uniform = node.name == "broadcast" and self._is_constant_subtree(node)
+            computes = scattered.computes(self.clusters, user, node, uniform) or self._reduces(user, node)
             return (node.elements, Identity(node.elements)) if computes else None
         if user.role == UPDATE:
             target, _, *indices = user.operands
@@ -299,7 +293,7 @@ class ProducerFusion:
                 return None
             each = node.elements * -(-trip_count // maximum(1, user.elements))
             return min(trip_count, each, key=size_hint), elsewhere
-        if user.name == "gather" and node.results[0] != user.operands[0] and _reads_places_in_order(user):
+        if user.name == "gather" and node.results[0] != user.operands[0] and scattered.reads_places_in_order(user):
             return trip_count, index_map
         if user.name == "gather" and node.results[0] == user.operands[0] and not node.free and node.name != "convert":
             # A few rows of a table that is computed: only those rows are.
@@ -324,7 +318,7 @@ class ProducerFusion:
             return None  # the operand is overwritten while it would be read
         if cluster.kind in ("attention", "scores") and node.index in self.clusters.masks:
             return plan
-        if cluster.kind == "scatter" and not self._is_cheap_update(cluster, node):
+        if cluster.kind == "scatter" and not scattered.is_cheap(self.clusters, cluster, node):
             return None
         if node.name == "gather" and self._keeps_alive(cluster, node):
             self.early.add(node.index)
@@ -375,28 +369,6 @@ class ProducerFusion:
             return False
         self.index_flops[node.index] = flops
         return True
-
-    def _scatters(self, scatter: Node, node: Node) -> bool:
-        """May a scatter compute a node as its updates? It does so one after the other, where threads share a loop; but
-        what is one number needs no loop."""
-        uniform = node.name == "broadcast" and self._is_constant_subtree(node)
-        few = uniform or size_hint(node.elements) <= self.costs.serial_elements
-        if scatter.name != "scatter" or not self.policy.scattered or not few:
-            return False
-        numbers = stablehlo.ScatterDimensionNumbers(scatter.op.attributes["scatter_dimension_numbers"])
-        updates, others = scatter.operands[len(scatter.results) + 1 :], scatter.operands[: len(scatter.results) + 1]
-        (result,) = node.results
-        return not list(numbers.update_window_dims) and result in updates and result not in others
-
-    def _is_cheap_update(self, cluster: Cluster, node: Node) -> bool:
-        """Would the updates of a scatter still take few operations each, and read nothing of what it overwrites?"""
-        scatter = self.graph.nodes[cluster.hero]
-        overwritten = scatter.operands[: len(scatter.results)]
-        members = [self.graph.nodes[member] for member in cluster.members if member != cluster.hero]
-        plain = (node.in_order and not node.expensive) or node.free or node.name == "broadcast"
-        plain = plain or (node.name == "gather" and _reads_places_in_order(node))
-        flops = sum(each.flops for each in (*members, node))
-        return plain and flops <= self.policy.scattered and not any(each in overwritten for each in node.operands)
 
     def _reduces(self, reduction: Node, node: Node) -> bool:
         """May a reduction with a combiner of its own compute a node as an operand? Threads share what it keeps,

@@ -77,3 +77,51 @@ func.func @many_products(%x: tensor<200000xf32>, %to: tensor<200000x1xi32>, %sum
   }) : (tensor<64xf32>, tensor<200000x1xi32>, tensor<200000xf32>) -> tensor<64xf32>
   return %2 : tensor<64xf32>
 }
+
+// -----
+
+// Rows of any number are computed where they go: to write them and to read them again takes longer.
+// CHECK-LABEL: func.func @many_messages
+// CHECK: call @fusion_{{.*}} : (tensor<4096x64xf32>, tensor<32768x1xi32>, tensor<32768xf32>, tensor<4096x64xf32>, tensor<32768x1xi32>) -> tensor<4096x64xf32>
+// CHECK-NEXT: return
+func.func @many_messages(%x: tensor<4096x64xf32>, %from: tensor<32768x1xi32>, %share: tensor<32768xf32>, %to: tensor<32768x1xi32>, %sums: tensor<4096x64xf32>) -> tensor<4096x64xf32> {
+  %0 = "hlo.gather"(%x, %from) {collapsed_slice_dims = array<i64: 0>, index_vector_dim = 1 : i64, offset_dims = array<i64: 1>, operand_batching_dims = array<i64>, slice_sizes = array<i64: 1, 64>, start_index_map = array<i64: 0>, start_indices_batching_dims = array<i64>} : (tensor<4096x64xf32>, tensor<32768x1xi32>) -> tensor<32768x64xf32>
+  %1 = "hlo.broadcast"(%share) {dimensions = array<i64: 0>} : (tensor<32768xf32>) -> tensor<32768x64xf32>
+  %2 = "hlo.multiply"(%0, %1) : (tensor<32768x64xf32>, tensor<32768x64xf32>) -> tensor<32768x64xf32>
+  %3 = "stablehlo.scatter"(%sums, %to, %2) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %4 = "hlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %4 : tensor<f32>
+  }) : (tensor<4096x64xf32>, tensor<32768x1xi32>, tensor<32768x64xf32>) -> tensor<4096x64xf32>
+  return %3 : tensor<4096x64xf32>
+}
+
+// -----
+
+// Rows of two are written faster by vectors.
+// CHECK-LABEL: func.func @pairs
+// CHECK-COUNT-2: call @fusion_
+func.func @pairs(%x: tensor<512x2xf32>, %to: tensor<512x1xi32>, %sums: tensor<64x2xf32>) -> tensor<64x2xf32> {
+  %0 = "hlo.multiply"(%x, %x) : (tensor<512x2xf32>, tensor<512x2xf32>) -> tensor<512x2xf32>
+  %1 = "stablehlo.scatter"(%sums, %to, %0) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %2 = "hlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<64x2xf32>, tensor<512x1xi32>, tensor<512x2xf32>) -> tensor<64x2xf32>
+  return %1 : tensor<64x2xf32>
+}
+
+// -----
+
+// Nor parts of rows, which may begin anywhere in them.
+// CHECK-LABEL: func.func @parts_of_rows
+// CHECK-COUNT-2: call @fusion_
+func.func @parts_of_rows(%x: tensor<512x8xf32>, %to: tensor<512x2xi32>, %sums: tensor<64x32xf32>) -> tensor<64x32xf32> {
+  %0 = "hlo.multiply"(%x, %x) : (tensor<512x8xf32>, tensor<512x8xf32>) -> tensor<512x8xf32>
+  %1 = "stablehlo.scatter"(%sums, %to, %0) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %2 = "hlo.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<64x32xf32>, tensor<512x2xi32>, tensor<512x8xf32>) -> tensor<64x32xf32>
+  return %1 : tensor<64x32xf32>
+}

@@ -1,4 +1,4 @@
-"""Scatters of single elements that compute their updates, against NumPy."""
+"""Scatters of single elements and of rows that compute their updates, against NumPy."""
 
 from __future__ import annotations
 
@@ -44,4 +44,44 @@ def test_products_of_gathered_elements(element: str, target) -> None:
     for place, product in zip(to[:, 0], x[np.clip(start[:, 0], 0, NODES - 1)] * y, strict=True):
         if 0 <= place < NODES:
             expected[place] += product
+    np.testing.assert_array_equal(result, expected)
+
+
+def rows(element: str, width: int) -> str:
+    nodes, edges = f"tensor<{NODES}x{width}x{element}>", f"tensor<{EDGES}x{width}x{element}>"
+    share, places = f"tensor<{EDGES}x{element}>", f"tensor<{EDGES}x1xi32>"
+    return f"""
+    func.func private @fusion(%sums: {nodes}, %to: {places}, %x: {nodes}, %from: {places}, %y: {share}) -> {nodes}
+        attributes {{hlo.fusion = "scatter"}} {{
+      %0 = "hlo.gather"(%x, %from) {{collapsed_slice_dims = array<i64: 0>, index_vector_dim = 1 : i64,
+        offset_dims = array<i64: 1>, operand_batching_dims = array<i64>, slice_sizes = array<i64: 1, {width}>,
+        start_index_map = array<i64: 0>, start_indices_batching_dims = array<i64>}} : ({nodes}, {places}) -> {edges}
+      %1 = "hlo.broadcast"(%y) {{dimensions = array<i64: 0>}} : ({share}) -> {edges}
+      %2 = "hlo.multiply"(%0, %1) : ({edges}, {edges}) -> {edges}
+      %3 = "stablehlo.scatter"(%sums, %to, %2) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+        index_vector_dim = 1>}}> ({{
+      ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):
+        %4 = "hlo.add"(%a, %b) : (tensor<{element}>, tensor<{element}>) -> tensor<{element}>
+        stablehlo.return %4 : tensor<{element}>
+      }}) : ({nodes}, {places}, {edges}) -> {nodes}
+      return %3 : {nodes}
+    }}"""
+
+
+@pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
+@pytest.mark.parametrize("width", [1, 3, 12, 64, 100, 300])  # whole vectors or not, of which threads get shares or not
+@pytest.mark.parametrize("element", DTYPES)
+def test_products_of_gathered_rows(element: str, width: int, target) -> None:
+    """The same of whole rows, whose vectors share what is one number a row."""
+    rng = np.random.default_rng(width)
+    dtype = DTYPES[element]
+    sums, x = (rng.integers(-4, 5, (NODES, width)).astype(dtype) for _ in range(2))
+    y = rng.integers(-4, 5, EDGES).astype(dtype)
+    to, start = (rng.integers(-3, NODES + 3, (EDGES, 1), np.int32) for _ in range(2))
+    (result,) = run_kernel(rows(element, width), [sums, to, x, start, y], target)
+    expected = sums.copy()
+    for place, message in zip(to[:, 0], x[np.clip(start[:, 0], 0, NODES - 1)] * y[:, None], strict=True):
+        if 0 <= place < NODES:
+            expected[place] += message
     np.testing.assert_array_equal(result, expected)
