@@ -1,4 +1,4 @@
-"""Records in registers, sorted by a network: first those of each lane, then by Batcher's bitonic merges.
+"""Records in registers of 512 bits, sorted by a network: first those of each lane, then by Batcher's bitonic merges.
 
 A record's place in the order has as many bits as registers and lanes have together. A step compares records whose
 places differ in one bit, and is two instructions for two registers where that bit is one of the register's number. So
@@ -109,14 +109,23 @@ class _Network:
             for side in range(2):
                 source = sum((side if bit == comes else held[bit]) << at for at, bit in enumerate(self.lanes))
                 picks[side].append(source + (held[leaves] << len(self.lanes)))
-        # LLVM asks about the bits of whatever a shuffle's operands come from.
-        values = [self.f.opaque(value) for value in self.values]
+        values = list(self.values)
+        taken = [self._indices(lanes) for lanes in picks]
         for low, value in enumerate(values):
             if not low >> number & 1:
                 high = low | 1 << number
-                for register, lanes in zip((low, high), picks, strict=True):
-                    self.values[register] = self.f.shuffle(value, values[high], lanes)
+                for register, indices in zip((low, high), taken, strict=True):
+                    self.values[register] = self._picked(value, indices, values[high])
         self.numbers[number], self.lanes = comes, following
+
+    def _indices(self, lanes: Sequence[int]) -> Value:
+        """What lanes a shuffle picks. LLVM does not know that they are constants: it would look at whatever the
+        shuffle's operands come from."""
+        return self.f.opaque(self.f.const_lanes(lanes, self.values[0].type.element))
+
+    def _picked(self, a: Value, indices: Value, b: Value) -> Value:
+        kind = "d" if a.type.element.bits == 32 else "q"
+        return self.f.target_intrinsic(f"llvm.x86.avx512.vpermi2var.{kind}.512", a, indices, b, result=a.type)
 
     def _turned(self, value: Value, differs: int) -> Value:
         lanes = range(value.type.lanes)

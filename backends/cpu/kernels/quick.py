@@ -3,16 +3,16 @@ in registers.
 
 A partition writes to another memory, the lesser records from the front, the others from the back: a vector at a time,
 each side brought together by one instruction (compress). Equal records are the same bits, so the sort need not be
-stable. Parts of which many partitions made no small ones are sorted by a heap: no input takes quadratic time. Sources:
-Bramas, A Novel Hybrid Quicksort Algorithm Vectorized using AVX-512 (2017); Musser, Introspective Sorting (1997).
+stable. Parts of which many partitions made no small ones are divided at the middle of the range of their keys, which
+halves it: no input takes quadratic time. Source: Bramas, A Novel Hybrid Quicksort Algorithm Vectorized using AVX-512
+(2017).
 """
 
 from __future__ import annotations
 
 import math
 
-from stablehlo_py.backends.cpu.kernels.bitonic import sorted_register
-from stablehlo_py.backends.cpu.kernels.quick_pieces import Heap, Keys, Network, Partition
+from stablehlo_py.backends.cpu.kernels.quick_pieces import Keys, Network, Partition
 from stablehlo_py.backends.cpu.kernels.records import Order, RecordSorter
 from stablehlo_py.backends.cpu.kernels.shared_function import call_piece
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -22,6 +22,7 @@ from stablehlo_py.dialect.symint import IntLike, is_known
 
 REGISTERS = 8  # that a network sorts
 LEAST_RECORDS = 1 << 15  # of an op
+SAMPLES = 9  # vectors of which a pivot is the median
 DEPTH = 2.0  # partitions of a part, in those that halve it
 
 
@@ -34,7 +35,7 @@ def partitions(order: Order, rows: IntLike, size: int, target: CpuTarget) -> boo
 
 
 def depth_limit(size: int) -> int:
-    """How many partitions may precede a part of so many records."""
+    """How many partitions by samples may precede a part of a row of so many records."""
     return int(DEPTH * math.log2(max(2, size))) + 2
 
 
@@ -100,26 +101,21 @@ class QuickSorter(RecordSorter):
         first, second = (room[0] for room in self.rooms)
         source, other = f.select(is_first, first, second), f.select(is_first, second, first)
 
-        def places() -> list[Value]:
-            return [f.gep(room, low, self.word) for room in (source, first)]
-
         def short() -> Value:
-            call_piece(f, Network(self.word, REGISTERS), [*places(), size])
+            places = [f.gep(room, low, self.word) for room in (source, first)]
+            call_piece(f, Network(self.word, REGISTERS), [*places, size])
             return f.index(top)
 
         def long() -> list[Value]:
-            is_deep = f.cmp("sgt", state, f.const(2 * self.depth))
-            return f.if_(is_deep, by_heap, lambda: self._divide(top, low, high, state, source, other), unlikely=True)
-
-        def by_heap() -> Value:
-            call_piece(f, Heap(self.word), [*places(), size])
-            return f.index(top)
+            return self._divide(top, low, high, state, source, other)
 
         return f.if_(f.cmp("sle", size, f.const(self.most)), short, long)
 
     def _divide(self, top: Index, low: Value, high: Value, state: Value, source: Value, other: Value) -> list[Value]:
         f = self.f
-        pivot = self._pivot(source, low, high)
+        deep = f.cmp("sgt", state, f.const(2 * self.depth))
+        sampled, middle_ = (lambda: self._sampled(source, low, high)), (lambda: self._middle(source, low, high))
+        (pivot,) = f.if_(deep, middle_, sampled, unlikely=True)
         is_greatest = f.cmp("eq", pivot, f.const(-1, self.word))
 
         def is_open(tried: Value, middle: Value) -> Value:
@@ -154,16 +150,39 @@ class QuickSorter(RecordSorter):
         divided = f.binary("and", f.cmp("eq", tried, f.const(1)), f.cmp("ne", middle, low))
         return f.if_(divided, usual, equal)
 
-    def _pivot(self, source: Value, low: Value, high: Value) -> Value:
-        """The median of a vector of records."""
-        f = self.f
-        step = f.index(f.idiv(f.isub(high, low), self.width))
-        # One after the other: LLVM takes a gather apart where vectors of addresses are slow.
+    def _sampled(self, source: Value, low: Value, high: Value) -> Value:
+        """A record that about half of them precede: medians of three, of three, and so on, of vectors first."""
+        f, width = self.f, self.width
+        step = f.index(f.idiv(f.isub(f.isub(high, low), width), SAMPLES - 1))
         places = [f.gep(source, low, self.word)]
-        while len(places) < self.width:
+        while len(places) < SAMPLES:
             places.append(f.gep(places[-1], step, self.word))
-        taken = f.joined([f.load(self.word, place) for place in places])
-        return f.extract(sorted_register(f, taken), self.width // 2)
+        values = [f.load(self.vector, place) for place in places]
+        while len(values) > 1:
+            values = [self._median(*values[first : first + 3]) for first in range(0, len(values), 3)]
+        (value,) = values
+        for distance in (width // 3, 1):
+            turned = [[(lane + times * distance) % width for lane in range(width)] for times in (1, 2)]
+            value = self._median(value, *(f.shuffle(value, value, lanes) for lanes in turned))
+        return f.extract(value, 0)
+
+    def _median(self, a: Value, b: Value, c: Value) -> Value:
+        f = self.f
+        return f.intrinsic("umax", f.intrinsic("umin", a, b), f.intrinsic("umin", f.intrinsic("umax", a, b), c))
+
+    def _middle(self, source: Value, low: Value, high: Value) -> Value:
+        """The middle of the range of a part's keys: greater than the least one, if they differ."""
+        f = self.f
+        last = f.isub(high, self.width)
+
+        def widen(at: Value, least: Value, greatest: Value) -> list[Value]:
+            value = f.load(self.vector, source, f.imin(at, last))
+            return [f.intrinsic("umin", least, value), f.intrinsic("umax", greatest, value)]
+
+        ends = f.loop(low, high, self.width, widen, [f.const(-1, self.vector), f.const(0, self.vector)], nonempty=True)
+        least, greatest = (f.reduce_lanes(kind, end) for kind, end in zip(("umin", "umax"), ends, strict=True))
+        half = f.binary("lshr", f.binary("sub", greatest, least), f.const(1, self.word))
+        return f.binary("sub", greatest, half)
 
     def _fill(self, low: Value, high: Value, record: Value) -> None:
         """Write one record to all these places of the result."""

@@ -65,31 +65,32 @@ class Partition(Keys):
         width = self.width
         pivots, every = f.splat(pivot, width), f.const(1, self.mask)
 
-        def vectors(start: Value, many: int, front: Value, back: Value) -> list[Value]:
-            for value in [f.load(self.vector, source, f.iadd(start, each * width)) for each in range(many)]:
-                less = f.cmp("ult", value, pivots)
-                count = self._ones(f, less)
-                # Between front and back there is room for this vector: what is written too far is written again.
-                f.store(self._compressed(f, value, less), target, front)
-                rest = f.binary("sub", f.const(width), count)
-                front, back = f.binary("add", front, count), f.binary("sub", back, rest)
-                others = self._compressed(f, value, f.binary("xor", less, every))
-                f.store(others, target, back, self.below(f, rest))
+        def divided(value: Value, front: Value, back: Value, valid: Value | None = None) -> list[Value]:
+            less = f.cmp("ult", value, pivots)
+            others = f.binary("xor", less, every)
+            if valid is not None:
+                less, others = f.binary("and", less, valid), f.binary("and", others, valid)
+            count = self._ones(f, less)
+            rest = f.binary("sub", f.const(width), count) if valid is None else self._ones(f, others)
+            # Between front and back there is room for a whole vector: what is written too far is written again.
+            f.store(self._compressed(f, value, less), target, front, valid and self.below(f, count))
+            back = f.binary("sub", back, rest)
+            f.store(self._compressed(f, value, others), target, back, self.below(f, rest))
+            return [f.binary("add", front, count), back]
+
+        def several(at: Value, front: Value, back: Value) -> list[Value]:
+            for value in [f.load(self.vector, source, f.iadd(at, each * width)) for each in range(UNROLLED)]:
+                front, back = divided(value, front, back)
             return [front, back]
 
-        size, step = f.isub(high, low), UNROLLED * width
-        several = f.iadd(low, f.imul(f.idiv(size, step), step))
-        single = f.iadd(low, f.imul(f.idiv(size, width), width))
-        ends = f.loop(low, several, step, lambda i, *ends: vectors(i, UNROLLED, *ends), [low, high])
-        front, back = f.loop(several, single, width, lambda i, *ends: vectors(i, 1, *ends), ends)
-        valid = self.below(f, f.index(f.isub(high, single)))
-        value = f.masked_load(self.vector, source, single, valid, f.const(0, self.vector))
-        less = f.cmp("ult", value, pivots)
-        first, others = f.binary("and", less, valid), f.binary("and", f.binary("xor", less, every), valid)
-        count, rest = self._ones(f, first), self._ones(f, others)
-        f.store(self._compressed(f, value, first), target, front, self.below(f, count))
-        f.store(self._compressed(f, value, others), target, f.isub(back, rest), self.below(f, rest))
-        return f.binary("add", front, count)
+        def single(at: Value, front: Value, back: Value) -> list[Value]:
+            valid = self.below(f, f.intrinsic("smin", f.index(f.isub(high, at)), f.const(width)))
+            return divided(f.masked_load(self.vector, source, at, valid, f.const(0, self.vector)), front, back, valid)
+
+        step = UNROLLED * width
+        whole = f.iadd(low, f.imul(f.idiv(f.isub(high, low), step), step))
+        ends = f.loop(low, whole, step, several, [low, high])
+        return f.loop(whole, high, width, single, ends)[0]
 
 
 @dataclass(frozen=True)
@@ -108,66 +109,11 @@ class Network(Keys):
         source, target, size = arguments
         registers, width = self.registers, self.width
         greatest, values, masks = f.const(-1, self.vector), [], []
+        sizes = f.splat(f.cast("trunc", size, self.word), width)
         for number in range(registers):
-            left = f.intrinsic("smax", f.index(f.isub(size, number * width)), f.const(0))
-            masks.append(self.below(f, f.intrinsic("smin", left, f.const(width))))
+            places = f.const_lanes(range(number * width, (number + 1) * width), self.word)
+            masks.append(f.cmp("slt", places, sizes))
             values.append(f.masked_load(self.vector, source, number * width, masks[-1], greatest))
         found = sorted_registers(f, values) if registers > 1 else [sorted_register(f, values[0])]
         for number, value in enumerate(found):
             f.store(value, target, number * width, masks[number])
-
-
-@dataclass(frozen=True)
-class Heap(Keys):
-    """Sorts however many keys, in a time that no input makes long."""
-
-    @property
-    def symbol(self) -> str:
-        """What the function is called."""
-        return f"shlo_heap_{self.word.text}"
-
-    def emit(self, f: Function, *arguments: Value) -> None:
-        """Sort so many records in place, and bring them to `target`."""
-        source, target, size = arguments
-
-        def sift(record: Value, start: Value, count: Value) -> None:
-            """Put a record where it belongs below a place of the heap, whose own one is free."""
-
-            def child(at: Value) -> Value:
-                """The greater of the two, if both are there."""
-                left = f.iadd(f.imul(at, 2), 1)
-                right = f.imin(f.iadd(left, 1), f.isub(count, 1))
-                a, b = f.load(self.word, source, left), f.load(self.word, source, right)
-                return f.select(f.cmp("ult", a, b), f.index(right), f.index(left))
-
-            def sinks(at: Value) -> Value:
-                has_child = f.cmp("slt", f.index(f.iadd(f.imul(at, 2), 1)), f.index(count))
-                greater = f.if_(
-                    has_child,
-                    lambda: f.cmp("ult", record, f.load(self.word, source, child(at))),
-                    lambda: f.const(False, I1),
-                )
-                return greater[0]
-
-            def move(at: Value) -> list[Value]:
-                below = child(at)
-                f.store(f.load(self.word, source, below), source, at)
-                return [below]
-
-            (place,) = f.while_([start], sinks, move)
-            f.store(record, source, place)
-
-        half = f.idiv(size, 2)
-
-        def step(number: Value) -> None:
-            """Make one heap more of two, then take the greatest record of it, again and again."""
-            builds = f.cmp("slt", number, f.index(half))
-            place = f.index(f.isub(f.isub(half, 1), number))
-            last = f.index(f.isub(f.isub(f.iadd(size, half), 1), number))
-            at = f.select(builds, place, last)
-            record = f.load(self.word, source, at)
-            f.store(f.select(builds, record, f.load(self.word, source, 0)), source, at)
-            sift(record, f.select(builds, place, f.const(0)), f.select(builds, f.index(size), last))
-
-        f.loop(0, f.iadd(half, f.isub(size, 1)), 1, step)
-        f.loop(0, size, 1, lambda i: f.store(f.load(self.word, source, i), target, i))

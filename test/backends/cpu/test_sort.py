@@ -302,7 +302,7 @@ def test_by_partitions(dtype: str, sizes: tuple[int, int]) -> None:
 @pytest.mark.parametrize("kind", ["random", "least", "greatest", "extremes", "rising", "falling", "organ pipes"])
 @pytest.mark.parametrize("depth", [1e9, 2.0, 0.0])
 def test_partitions_that_do_not_halve(kind: str, depth: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts that are still long after many partitions are sorted by a heap."""
+    """Parts that are still long after many partitions are divided at the middle of the range of their keys."""
     monkeypatch.setattr(quick, "DEPTH", depth)
     random, size = np.random.default_rng(0), 50_000
     low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
