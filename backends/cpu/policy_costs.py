@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.symint import always_at_most
-from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.dialect.symint import always_at_most, size_hint
+from stablehlo_py.dialect.types import i64s, shape, tensor_bytes
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Costs, flops_per_element
 
@@ -58,6 +58,8 @@ class CpuCosts(Costs):
         flop_ns: a vector of an op, for each of its flops, unless what it takes was measured.
         memory_ns: a load or a store. near_share: of it, a load of what was just read.
         random_ns: what a load of as many elements that lie anywhere takes besides.
+        far_bytes, far_times: of arrays that large, reads of elements or of windows that lie anywhere take so many times
+            as long: no cache of a core holds them, and each lies in another page.
         combine_ns: to combine the lanes of a vector.
         lone_ns: an elementary function of one number, which has no use for lanes.
         pack_ns: to copy an element of an operand to a panel.
@@ -81,6 +83,8 @@ class CpuCosts(Costs):
     memory_ns: float = 0.5
     near_share: float = 0.25
     random_ns: float = 4.0
+    far_bytes: int = 1 << 21
+    far_times: float = 20.0
     combine_ns: float = 1.0
     lone_ns: float = 20.0
     pack_ns: float = 0.3
@@ -117,8 +121,12 @@ class CpuCosts(Costs):
         taken = target.op_ns.get(name) if of.is_float else None
         if taken:
             return taken[of.storage.bits > 32]
-        reads = self.memory_ns if _reads_windows(value) else self.random_ns
-        return self._computed_ns(name) * target.flop_share + (reads if _is_random(name) else 0.0)
+        return self._computed_ns(name) * target.flop_share + (self._reads_ns(value) if _is_random(name) else 0.0)
+
+    def _reads_ns(self, gather: ir.Value) -> float:
+        near = self.memory_ns if _reads_windows(gather) else self.random_ns
+        is_far = size_hint(tensor_bytes(gather.owner.operands[0])) >= self.far_bytes
+        return near * self.far_times if is_far else near
 
     def grain(self, iteration_ns: float, work_ns: float) -> int:
         """The smallest range of iterations that holds so much work."""

@@ -73,6 +73,25 @@ def test_expensive_functions_are_worth_threads() -> None:
     assert "shlo_parallel" in kernels_of
 
 
+@pytest.mark.parametrize("width", [1, 32])
+def test_rows_of_large_tables_are_far(width: int) -> None:
+    """Lookups in one that no cache holds take longer, and are worth threads earlier."""
+
+    def nanoseconds(rows: int) -> float:
+        table, result = f"tensor<{rows}x{width}xf32>", f"tensor<512x{width}xf32>"
+        lookup = f"""func.func private @fusion(%table: {table}, %at: tensor<512x1xi32>) -> {result}
+            attributes {{hlo.fusion = "loop"}} {{
+          %0 = "hlo.gather"(%table, %at) {{collapsed_slice_dims = array<i64: 0>, index_vector_dim = 1 : i64,
+            offset_dims = array<i64: 1>, operand_batching_dims = array<i64>, slice_sizes = array<i64: 1, {width}>,
+            start_index_map = array<i64: 0>, start_indices_batching_dims = array<i64>}}
+            : ({table}, tensor<512x1xi32>) -> {result}
+          return %0 : {result}
+        }}"""
+        return sum(phase.nanoseconds for phase in compile_kernel(lookup, AVX512).kernel.phases)
+
+    assert nanoseconds(1 << 20) > 4 * nanoseconds(1 << 10)
+
+
 def test_parts_of_a_concatenation_cost_their_own_elements() -> None:
     """Each of three is computed for a third of the result."""
 
