@@ -222,7 +222,8 @@ def _kernels(
         kernels[name] = kernel if owner == name else _with_functions_of(kernel, name, owner)
         if not kernel.functions or owner != name:  # nothing to do, as in a scatter of nothing, or nothing new
             continue
-        add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items())))
+        data = sum(map(len, kernel.tables.values()))
+        add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items()), data=data))
         add(*(Unit((symbol,), text, is_common=True) for symbol, text in kernel.common.items() if symbol not in common))
         common.update(kernel.common)
     return units, kernels

@@ -27,7 +27,7 @@ from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
-# Shards grow, in characters of text: the first are small, so that threads begin while kernels are being written. An
+# Shards grow, in characters of code: the first are small, so that threads begin while kernels are being written. An
 # engine costs 5-6 ms whatever it holds, so later ones hold twice as much as the one before, up to the last number.
 FIRST_CHARACTERS, MOST_CHARACTERS = 16_000, 96_000
 # With one processor nothing is won by beginning early. Not all in one shard: nobody answers Ctrl-C while LLVM works.
@@ -37,12 +37,19 @@ ALONE_CHARACTERS = 600_000
 @dataclass(frozen=True)
 class Unit:
     """Some functions in llvm-dialect text, and declarations of what they call elsewhere (name -> text). One that
-    `is_common` is a function by itself that other programs have, too: it gets an object file of its own."""
+    `is_common` is a function by itself that other programs have, too: it gets an object file of its own. `data`: so
+    many characters of the text are tables, which LLVM writes as they are."""
 
     symbols: tuple[str, ...]
     text: str
     externals: tuple[tuple[str, str], ...] = ()
     is_common: bool = False
+    data: int = 0
+
+    @property
+    def size(self) -> int:
+        """Characters of its code."""
+        return len(self.text) - self.data
 
     @classmethod
     def of(cls, *functions: Function) -> Unit:
@@ -116,7 +123,7 @@ class ObjectCompiler:
     def add(self, unit: Unit) -> None:
         """Hand over a unit; it is compiled with others in one shard."""
         self._pending.append(unit)
-        self._pending_size += len(unit.text)
+        self._pending_size += unit.size
         if self._pending_size >= self._full:
             self._flush(self._pending)
             self._pending, self._pending_size = [], 0
@@ -210,7 +217,7 @@ class ObjectCompiler:
 
 def _shares(units: list[Unit], count: int) -> list[list[Unit]]:
     """Some units in at most so many shards of about the same size, if they would fill those that begin early."""
-    size = sum(len(unit.text) for unit in units)
+    size = sum(unit.size for unit in units)
     shares: list[list[Unit]] = []
     most, taken = max(size / count, FIRST_CHARACTERS), 0.0
     for unit in units:
@@ -218,7 +225,7 @@ def _shares(units: list[Unit], count: int) -> list[list[Unit]]:
             shares.append([])
             taken += most
         shares[-1].append(unit)
-        taken -= len(unit.text)
+        taken -= unit.size
     return shares
 
 

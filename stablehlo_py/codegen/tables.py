@@ -17,3 +17,15 @@ def constant_table(
 ) -> str:
     """The text of a private table `name` that holds the numbers, row-major, aligned to 64 bytes."""
     return emitter.table(name, np.ascontiguousarray(numbers, _NUMPY[element.text]).reshape(-1), element)
+
+
+def table_among(
+    tables: dict[str, str], name: str, numbers: np.ndarray, element: ScalarType, emitter: Emitter | type[Emitter]
+) -> str:
+    """The name of a table with these numbers among those of a kernel: of one that is there, or of a new one."""
+    text = constant_table(name, numbers, element, emitter)
+    content = text.partition(name)[2]
+    known = next((known for known, other in tables.items() if other.partition(known)[2] == content), None)
+    if known is None:
+        tables[name] = text
+    return known or name

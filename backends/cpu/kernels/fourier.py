@@ -29,8 +29,8 @@ from stablehlo_py.backends.cpu.kernels.fourier_stage import (
 from stablehlo_py.backends.cpu.kernels.shared_function import call_piece
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I8, Function, Index, Value
-from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.codegen.builder import I8, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.tables import table_among
 from stablehlo_py.codegen.types import PARTS, Element, Lanes
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.errors import UnsupportedError
@@ -165,9 +165,9 @@ class LaneTransform:
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
-    def _table(self, f: Function, suffix: str, numbers: np.ndarray) -> Value:
-        name = f"{self.name}.{suffix}"
-        self.tables[name] = constant_table(name, numbers, self.part, f.emit)
+    def _table(self, f: Function, suffix: str, numbers: np.ndarray, element: ScalarType | None = None) -> Value:
+        # Passes of the same length have the same factors.
+        name = table_among(self.tables, f"{self.name}.{suffix}", numbers, element or self.part, f.emit)
         return f.address_of(name)
 
     def _twiddles(self, f: Function) -> list[Value | None]:

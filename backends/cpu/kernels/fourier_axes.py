@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Part
 from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, Array, LaneTransform, prime_factors, require_table
 from stablehlo_py.backends.cpu.kernels.fourier_phases import Chirp, Phases, copy, product
 from stablehlo_py.backends.cpu.kernels.fourier_prime import PrimeTransform, is_served
 from stablehlo_py.backends.cpu.kernels.fourier_stage import roots
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.symint import IntLike, is_known
 
 SCRATCH = 1 << 19  # bytes of scratch that a group of lanes should not exceed: half of a usual L2 cache
@@ -31,6 +34,11 @@ class Transforms(Phases):
     """
 
     primes = True
+
+    def __init__(self, fusion: Fusion, target: CpuTarget) -> None:
+        super().__init__(fusion, target)
+        self._between: dict[IntLike, Array] = {}  # scratch between two passes, by its size
+        self._made: dict[tuple[object, ...], Part] = {}  # the phases of passes, by what they do
 
     def axes(
         self,
@@ -69,13 +77,11 @@ class Transforms(Phases):
             lanes = min(lanes, 1 << (inner - 1).bit_length() if source == target else 1 << (inner.bit_length() - 1))
             self._transform("columns", source, target, n, outer, inner, lanes, inverse=inverse, scale=scale)
             return
-        lanes = self._fitting(n, self.lanes)
-        halves = _split(n)
-        known = is_known(outer)  # else there may be fewer rows than lanes
-        if halves and (not known or lanes < self.lanes or outer < self.lanes):
+        halves = self._halves(n, outer)
+        if halves:
             self._four_steps(source, target, outer, halves, inverse, scale)
             return
-        lanes = min(lanes, 1 << (outer.bit_length() - 1)) if known else 1
+        lanes = self._lanes_of_rows(n, outer)
         self._transform(
             "rows", source, target, n, 1, outer, lanes, source_rows=True, target_rows=True, inverse=inverse, scale=scale
         )
@@ -106,6 +112,16 @@ class Transforms(Phases):
         )
         return True
 
+    def _halves(self, n: int, rows: IntLike) -> tuple[int, int] | None:
+        """The lengths of the two passes that transforms of rows are done in; None: it is one pass."""
+        lanes = self._fitting(n, self.lanes)
+        known = is_known(rows)  # else there may be fewer rows than lanes
+        return _split(n) if not known or lanes < self.lanes or rows < self.lanes else None
+
+    def _lanes_of_rows(self, n: int, rows: IntLike) -> int:
+        """How many rows one pass takes at a time."""
+        return min(self._fitting(n, self.lanes), 1 << (rows.bit_length() - 1)) if is_known(rows) else 1
+
     def _fitting(self, n: int, lanes: int) -> int:
         while lanes > 1 and 4 * n * lanes * self.part.bytes > SCRATCH:
             lanes //= 2
@@ -115,7 +131,9 @@ class Transforms(Phases):
         self, source: Array, target: Array, rows: IntLike, halves: tuple[int, int], inverse: bool, scale: float
     ) -> None:
         n1, n2 = halves
-        between = self.room(rows * n1 * n2)
+        size = rows * n1 * n2
+        between = self._between.get(size) or self.room(size)
+        self._between[size] = between
         first, second = (min(self.lanes, 1 << (width.bit_length() - 1)) for width in (n2, n1))
         self._transform("columns", source, between, n1, rows, n2, first, inverse=inverse, twist=n1 * n2)
         self._transform("rows", between, target, n2, rows, n1, second, source_rows=True, inverse=inverse, scale=scale)
@@ -133,6 +151,10 @@ class Transforms(Phases):
         kind: type[LaneTransform] = LaneTransform,
         **options: Any,
     ) -> None:
+        key = kind, source, target, n, outer, width, lanes, *sorted(options.items())
+        if key in self._made:
+            self.repeat(self._made[key])
+            return
         transform = kind(
             self.name(suffix),
             self.of,
@@ -147,7 +169,7 @@ class Transforms(Phases):
             **options,
         )
         self._private = max(self._private, transform.private_bytes)
-        self.phase(suffix, transform.iterations, transform.cost, transform.emit)
+        self._made[key] = self.phase(suffix, transform.iterations, transform.cost, transform.emit)
 
     def _bluestein(
         self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, inverse: bool, scale: float
@@ -160,7 +182,10 @@ class Transforms(Phases):
         kernel = np.zeros(m, np.complex128)
         kernel[:n] = chirp.conj()
         kernel[m - n + 1 :] = chirp[:0:-1].conj()
-        padded, spectra = self.room(rows * m), self.room(rows * m)
+        padded = self.room(rows * m)
+        # Both transforms are one function where they are done in place: in two passes, or by whole groups of rows.
+        in_place = self._halves(m, rows) or (is_known(rows) and rows % self._lanes_of_rows(m, rows) == 0)
+        spectra = padded if in_place else self.room(rows * m)
         chirps = Chirp(self, self.table("chirps", _parts(chirp)), n, m, outer, inner, inverse)
         chirps.enter(source, padded)
         self.along(padded, spectra, rows, m, 1, False)

@@ -16,7 +16,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.complex import Pair
-from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.codegen.tables import table_among
 from stablehlo_py.codegen.types import PARTS, element
 from stablehlo_py.dialect.symint import IntLike, size_hint
 
@@ -57,8 +57,7 @@ class Phases:
 
     def table(self, suffix: str, numbers: np.ndarray) -> Callable[[Function], Value]:
         """Add a read-only table; the result gives its address in a function."""
-        name = self.name(suffix)
-        self.tables[name] = constant_table(name, numbers, self.part.storage, self.target.emitter())
+        name = table_among(self.tables, self.name(suffix), numbers, self.part.storage, self.target.emitter())
         return lambda f: f.address_of(name)
 
     def room(self, count: IntLike) -> Array:
@@ -67,11 +66,17 @@ class Phases:
         self._scalars += -(-2 * count // 16) * 16
         return Array("shared", start)
 
-    def phase(self, suffix: str, iterations: IntLike, cost: float, body: Callable[[Function], None]) -> None:
-        """Add a phase; `body` emits the loop over begin..end."""
+    def phase(self, suffix: str, iterations: IntLike, cost: float, body: Callable[[Function], None]) -> Part:
+        """Add a phase, and return it; `body` emits the loop over begin..end."""
         f = phase_function(self.fusion, self.target, f".{suffix}{len(self._parts)}")
         body(f)
-        self._parts.append(op_phase(f, iterations, cost))
+        part = op_phase(f, iterations, cost)
+        self.repeat(part)
+        return part
+
+    def repeat(self, part: Part) -> None:
+        """Add a phase that is there already, once more."""
+        self._parts.append(part)
 
 
 def sweep(

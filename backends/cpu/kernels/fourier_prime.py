@@ -16,7 +16,6 @@ from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, LaneTransfo
 from stablehlo_py.backends.cpu.kernels.fourier_stage import Read, Write, multiply, roots, swapped
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, Value
 from stablehlo_py.codegen.complex import Pair, add, subtract
-from stablehlo_py.codegen.tables import constant_table
 
 
 def is_served(n: int) -> bool:
@@ -50,13 +49,8 @@ class PrimeTransform(LaneTransform):
         inverses = np.roll(powers[::-1], 1)
         kernel = np.fft.fft(roots(self.n, inverses)) / self.length
         self._spectrum = self._table(f, "spectrum", interleaved(kernel))
-        self._from, self._to = (self._numbers(f, *named) for named in (("from", powers), ("to", inverses)))
+        self._from, self._to = (self._table(f, *named, I32) for named in (("from", powers), ("to", inverses)))
         super().emit(f)
-
-    def _numbers(self, f: Function, suffix: str, numbers: np.ndarray) -> Value:
-        name = f"{self.name}.{suffix}"
-        self.tables[name] = constant_table(name, numbers, I32, f.emit)
-        return f.address_of(name)
 
     def _group(
         self,

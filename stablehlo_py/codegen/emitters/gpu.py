@@ -261,7 +261,16 @@ class SpirvEmitter(ByteIntegers, GpuEmitter):
         if numbers.size > LONGEST_ROW:
             rows = -(-numbers.size // LONGEST_ROW)
             numbers = np.pad(numbers, (0, rows * LONGEST_ROW - numbers.size)).reshape(rows, LONGEST_ROW)
-        return super().table(name, numbers, element)
+        if element.is_float:  # the hex of little-endian bytes, whatever the target
+            listed = f'"0x{numbers.astype(numbers.dtype.newbyteorder("<")).tobytes().hex().upper()}"'
+        else:
+            listed = str(numbers.tolist())
+        body = f"dense<{listed}> : tensor<{'x'.join(map(str, numbers.shape))}x{element.text}>"
+        array = element.text
+        for size in reversed(numbers.shape):
+            array = f"array<{size} x {array}>"
+        attributes = f"{{addr_space = {cls.table_space} : i32, alignment = 64 : i64}}"
+        return f"llvm.mlir.global internal constant @{name}({body}) {attributes} : !llvm.{array}"
 
     def thread_number(self, axis: int) -> str:
         return self._builtin("_Z12get_local_idj", [self._i32(axis)], I64)

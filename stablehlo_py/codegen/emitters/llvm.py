@@ -93,22 +93,15 @@ class LlvmEmitter(Emitter):
 
     @classmethod
     def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
-        if element.is_float:  # the hex of little-endian bytes, whatever the target
-            listed = f'"0x{numbers.astype(numbers.dtype.newbyteorder("<")).tobytes().hex().upper()}"'
-        else:
-            listed = str(numbers.tolist())
-        body = f"dense<{listed}> : tensor<{'x'.join(map(str, numbers.shape))}x{element.text}>"
+        # As bytes, which LLVM writes at once, not number by number. All machines that it is for are little-endian.
+        content = numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()
         attributes = f"{{addr_space = {cls.table_space} : i32, alignment = 64 : i64}}"
-        array = element.text
-        for size in reversed(numbers.shape):
-            array = f"array<{size} x {array}>"
-        return f"llvm.mlir.global internal constant @{name}({body}) {attributes} : !llvm.{array}"
+        return f"llvm.mlir.global internal constant @{name}({_bytes(content)}) {attributes} : {_array(content)}"
 
     @classmethod
     def section(cls, name: str, section: str, content: bytes) -> str:
-        listed = f'dense<"0x{content.hex().upper()}"> : tensor<{len(content)}xi8>'
         attributes = f'{{addr_space = {cls.table_space} : i32, section = "{section}"}}'
-        return f"llvm.mlir.global external constant @{name}({listed}) {attributes} : !llvm.array<{len(content)} x i8>"
+        return f"llvm.mlir.global external constant @{name}({_bytes(content)}) {attributes} : {_array(content)}"
 
     def parameter(self, name: str) -> str:
         return f"%{name}"
@@ -476,6 +469,14 @@ class LlvmEmitter(Emitter):
         listed = ", ".join(f"{name}: {self.types[value.type.text]}" for name, value in zip(names, values, strict=True))
         self.lines.append(f"{label}({listed}):" if values else f"{label}:")
         return names
+
+
+def _bytes(content: bytes) -> str:
+    return f'dense<"0x{content.hex().upper()}"> : tensor<{len(content)}xi8>'
+
+
+def _array(content: bytes) -> str:
+    return f"!llvm.array<{len(content)} x i8>"
 
 
 def external_data(name: str) -> str:
