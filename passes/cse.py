@@ -107,12 +107,22 @@ def _sweep(block: ir.Block, known: _Known, pure: Collection[str], sharded: bool)
 
 def _first(known: _Known, op: ir.Operation, name: str, kind: Effects) -> tuple[Hashable, ir.Operation]:
     """The key of an op, and the op that serves."""
-    key = _key(op, name, kind)
+    attributes = op.attributes
+    # A hash, since most ops serve for no other one: to keep the values in a key takes longer than to make it.
+    key = hash(_key(op, name, kind, tuple(attributes.items()) if len(attributes) else ()))
     first = known.setdefault(key, op)
-    if first is not op and (types := _types(op)) != _types(first):  # few differ in nothing else
-        key = (key, *types)
+    while first is not op and not _are_equal(first, op, name, kind):
+        key += 1
         first = known.setdefault(key, op)
     return key, first
+
+
+def _are_equal(first: ir.Operation, op: ir.Operation, name: str, kind: Effects) -> bool:
+    """Whether two ops compute the same, however that is sharded."""
+    if first.name != name or _types(first) != _types(op):
+        return False
+    one, two = (_key(each, name, kind, _unsharded(each)) for each in (first, op))
+    return one == two
 
 
 def _first_sharded(known: _Known, op: ir.Operation, name: str, kind: Effects) -> tuple[Hashable, ir.Operation]:
@@ -124,16 +134,19 @@ def _first_sharded(known: _Known, op: ir.Operation, name: str, kind: Effects) ->
     annotate(op, said)
     agree = (not text or take(result, text) for result, text in zip(first.results, said, strict=True))
     if first is not op and not all(agree):
-        key = (key, *said)
+        key = (_key(op, name, kind, _unsharded(op)), *_types(op), *said)
         first = known.setdefault(key, op)
     return key, first
 
 
-def _key(op: ir.Operation, name: str, kind: Effects) -> Hashable:
-    """Equal for ops that differ in the types of their results at most."""
+def _unsharded(op: ir.Operation) -> tuple[tuple[str, ir.Attribute], ...]:
+    """The attributes of an op, but for how its results are sharded."""
+    return tuple([each for each in op.attributes.items() if each[0] != SHARDING])
+
+
+def _key(op: ir.Operation, name: str, kind: Effects, named: tuple[tuple[str, ir.Attribute], ...]) -> Hashable:
+    """Equal for ops with these attributes that differ in the types of their results at most."""
     operands: Hashable = frozenset(op.operands) if name in _COMMUTATIVE else tuple(op.operands)
-    attributes = op.attributes
-    named = tuple(attributes.items()) if len(attributes) else ()
     if kind == PURE:
         return name, operands, named
     local: dict[ir.Value, int] = {}
