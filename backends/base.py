@@ -236,7 +236,7 @@ def usual_pipeline(stage: str, options: Options, target: str) -> list[str]:
         f"fusion{{target={target}}}" if optimizing else f"fusion{{epilogues=false straight-line=false target={target}}}"
     )
     loops = [f"outline-loops{{target={target}}}"] if optimizing else []
-    marks = ["mark-stacks"] if optimizing else []
+    marks = ["bound-angles", "mark-stacks"] if optimizing else []
     schedule, buffers = f"schedule{{target={target}}}", f"buffer-assignment{{target={target}}}"
     return {
         "fused": ["drop-shardings", f"decompose-collectives{{target={target}}}", *loops, *marks, fusion],

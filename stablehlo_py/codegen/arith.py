@@ -22,6 +22,7 @@ from stablehlo_py.codegen.builder import F32, F64, I1, I32, Function, ScalarType
 from stablehlo_py.codegen.conversions import bitcast, convert, reduce_precision
 from stablehlo_py.codegen.math import narrow as narrow_math
 from stablehlo_py.codegen.types import Element, Known, Lanes, each, element, select
+from stablehlo_py.dialect.attributes import SMALL_ANGLE
 from stablehlo_py.dialect.ops import Rounds, combiner, record_of
 from stablehlo_py.dialect.types import i64, text
 from stablehlo_py.mlir import ir
@@ -283,8 +284,19 @@ def _enter(name: str) -> None:
     ARITH.enter(lambda f, op, operands: _value(name, f, operands, element(op.results[0]).bits <= 16), name)
 
 
+_CIRCULAR = ("cosine", "sine", "tan")
+
 for _name in _FUNCTIONS:
-    _enter(_name)
+    if _name not in _CIRCULAR:
+        _enter(_name)
+
+
+@ARITH.rule(*_CIRCULAR)
+def _circular(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    name = op.operation.name.removeprefix("hlo.")
+    if SMALL_ANGLE in op.attributes and RealFunction.of(op):
+        return _FUNCTIONS[name](f, *operands, is_small=True)
+    return _value(name, f, operands, element(op.results[0]).bits <= 16)
 
 
 @ARITH.rule("power")

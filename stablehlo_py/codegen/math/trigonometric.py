@@ -85,8 +85,9 @@ _USUAL = {F32: 30000.0, F64: 1.0e8}  # up to here multiples of the first part of
 _LARGE = 2.0**40  # up to here f64 reduces f32
 
 
-def _reduced(f: Function, x: Value, added: Value | None = None) -> tuple[Value, Value, Value]:
-    """(bits whose low part is q, r, low): x + added = q pi/2 + r + low, where `added` is at most 1/16."""
+def _reduced(f: Function, x: Value, added: Value | None = None, is_small: bool = False) -> tuple[Value, Value, Value]:
+    """(bits whose low part is q, r, low): x + added = q pi/2 + r + low, where `added` is at most 1/16. One that
+    `is_small` is at most 2^14."""
     element = x.type.element
     magic = const(f, x, MAGIC[element])
     shifted = f.fma(x, const(f, x, 2.0 / math.pi), magic)
@@ -96,12 +97,15 @@ def _reduced(f: Function, x: Value, added: Value | None = None) -> tuple[Value, 
     step, rest = two_product(f, n, second)
     r, low = fast_two_sum(f, exact, step)
     low = f.fma(n, third, f.fadd(low, rest))
-    rare = f.cmp("ugt", absolute(f, x), const(f, x, _USUAL[element]))
-    usual = [bits(f, shifted), r, low]
-    # A call leaves no registers to what comes before and after it.
-    q, r, low = where_rare(
-        f, rare, lambda: shared_code(f, "shlo_angle", _reduced_slowly, x), usual, unlikely=f.common is not None
-    )
+    if is_small:
+        q = bits(f, shifted)
+    else:
+        rare = f.cmp("ugt", absolute(f, x), const(f, x, _USUAL[element]))
+        usual = [bits(f, shifted), r, low]
+        # A call leaves no registers to what comes before and after it.
+        q, r, low = where_rare(
+            f, rare, lambda: shared_code(f, "shlo_angle", _reduced_slowly, x), usual, unlikely=f.common is not None
+        )
     if added is not None:
         r, lost = two_sum(f, r, added)
         low = f.fadd(low, lost)
@@ -154,9 +158,9 @@ def _is_odd(f: Function, q: Value) -> Value:
     return f.cmp("ne", integer(f, q, "and", 1), f.const(0, q.type))
 
 
-def _circular(f: Function, x: Value, quarter: int) -> Value:
+def _circular(f: Function, x: Value, quarter: int, is_small: bool) -> Value:
     """sin(x + quarter pi/2)."""
-    q, r, low = _reduced(f, x)
+    q, r, low = _reduced(f, x, is_small=is_small)
     return _in_quarter(f, q, _sine(f, r, low), _cosine(f, r, low), quarter)
 
 
@@ -184,14 +188,14 @@ def _zeros_kept(f: Function, x: Value, result: Value) -> Value:
     return f.select(f.cmp("oeq", x, const(f, x, 0.0)), x, result)
 
 
-def sin(f: Function, x: Value) -> Value:
-    """Sine."""
-    return _zeros_kept(f, x, _circular(f, x, 0))
+def sin(f: Function, x: Value, is_small: bool = False) -> Value:
+    """Sine; `is_small` as of `_reduced`."""
+    return _zeros_kept(f, x, _circular(f, x, 0, is_small))
 
 
-def cos(f: Function, x: Value) -> Value:
-    """Cosine."""
-    return _circular(f, x, 1)
+def cos(f: Function, x: Value, is_small: bool = False) -> Value:
+    """Cosine; `is_small` as of `_reduced`."""
+    return _circular(f, x, 1, is_small)
 
 
 def cos_sin(f: Function, x: Value, added: Value | None = None) -> tuple[Value, Value]:
@@ -201,9 +205,10 @@ def cos_sin(f: Function, x: Value, added: Value | None = None) -> tuple[Value, V
     return _in_quarter(f, q, sine, cosine, 1), _zeros_kept(f, x, _in_quarter(f, q, sine, cosine, 0))
 
 
-def tan(f: Function, x: Value) -> Value:
-    """Tangent t of r, or -1/t: there t's own rounding and that of the quotient are made good."""
-    q, r, low = _reduced(f, x)
+def tan(f: Function, x: Value, is_small: bool = False) -> Value:
+    """Tangent t of r, or -1/t: there t's own rounding and that of the quotient are made good. `is_small` as of
+    `_reduced`."""
+    q, r, low = _reduced(f, x, is_small=is_small)
     one = const(f, x, 1.0)
     square, square_rest = two_product(f, r, r)
     cube, series = f.fmul(r, square), polynomial(f, square, _TAN[x.type.element])

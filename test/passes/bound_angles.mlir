@@ -1,0 +1,38 @@
+// RUN: shlo-opt %s --pass-pipeline='builtin.module(bound-angles)' | filecheck %s
+
+// A window, and the angles of positions, whose frequencies are powers.
+// CHECK-LABEL: func.func @known
+// CHECK: "hlo.cosine"({{.*}}) {hlo.small_angle}
+// CHECK: "hlo.sine"({{.*}}) {hlo.small_angle}
+func.func @known() -> (tensor<4xf32>, tensor<128x2xf32>) {
+  %angles = "hlo.constant"() {value = dense<[0.0, 1.5, 3.0, 4.5]> : tensor<4xf32>} : () -> tensor<4xf32>
+  %0 = "hlo.cosine"(%angles) : (tensor<4xf32>) -> tensor<4xf32>
+  %base = "hlo.constant"() {value = dense<1.0e4> : tensor<f32>} : () -> tensor<f32>
+  %1 = "hlo.broadcast"(%base) {dimensions = array<i64>} : (tensor<f32>) -> tensor<2xf32>
+  %exponents = "hlo.constant"() {value = dense<[0.0, -0.5]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %2 = "hlo.power"(%1, %exponents) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %3 = "hlo.iota"() {dimension = 0 : i64} : () -> tensor<128xi32>
+  %4 = "hlo.convert"(%3) : (tensor<128xi32>) -> tensor<128xf32>
+  %5 = "hlo.broadcast"(%4) {dimensions = array<i64: 0>} : (tensor<128xf32>) -> tensor<128x2xf32>
+  %6 = "hlo.broadcast"(%2) {dimensions = array<i64: 1>} : (tensor<2xf32>) -> tensor<128x2xf32>
+  %7 = "hlo.multiply"(%5, %6) : (tensor<128x2xf32>, tensor<128x2xf32>) -> tensor<128x2xf32>
+  %8 = "hlo.sine"(%7) : (tensor<128x2xf32>) -> tensor<128x2xf32>
+  return %0, %8 : tensor<4xf32>, tensor<128x2xf32>
+}
+
+// What is not known, not small, not a number, or divided by what may be zero; the attribute is the pass's own.
+// CHECK-LABEL: func.func @unknown
+// CHECK-NOT: hlo.small_angle
+// CHECK: return
+func.func @unknown(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+  %0 = "hlo.cosine"(%x) {hlo.small_angle} : (tensor<2xf32>) -> tensor<2xf32>
+  %large = "hlo.constant"() {value = dense<[0.0, 2.0e4]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %1 = "hlo.sine"(%large) : (tensor<2xf32>) -> tensor<2xf32>
+  %nan = "hlo.constant"() {value = dense<[0.0, 0x7FC00000]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %2 = "hlo.tan"(%nan) : (tensor<2xf32>) -> tensor<2xf32>
+  %one = "hlo.constant"() {value = dense<[1.0, 2.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %zero = "hlo.constant"() {value = dense<[-1.0, 1.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %3 = "hlo.divide"(%one, %zero) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %4 = "hlo.cosine"(%3) : (tensor<2xf32>) -> tensor<2xf32>
+  return %0, %1, %2, %4 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
