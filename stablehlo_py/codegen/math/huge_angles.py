@@ -1,15 +1,15 @@
-"""Reduction of huge angles by pi/2 (Payne and Hanek, "Radian reduction for trigonometric functions", 1983), in f64
-lanes, after FDLIBM's __kernel_rem_pio2.
+"""Reduction of huge angles by pi/2 (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
 
-x 2/pi is the product of x, in digits of 24 bits, and as many digits of 2/pi from the first one on that does not make
-multiples of 8: everything before leaves x modulo 2 pi alone. Products of digits and their sums are exact in f64.
+x 2/pi is the product of x and as many bits of 2/pi from the first ones on that do not make multiples of 8: everything
+before leaves x modulo 2 pi alone. An f64 is multiplied in digits of 24 bits, in f64 lanes, after FDLIBM's
+__kernel_rem_pio2: products of digits and their sums are exact. An f32 is one digit, and takes integers of 64 bits.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from stablehlo_py.codegen.builder import F32, F64, Function, Value, vector
+from stablehlo_py.codegen.builder import F32, F64, I32, I64, Function, Value, vector
 from stablehlo_py.codegen.math.basics import (
     MAGIC,
     absolute,
@@ -46,10 +46,14 @@ def _pi(bits: int) -> Fraction:
     return Fraction(4 * (4 * _arctangent_of_inverse(5, guard) - _arctangent_of_inverse(239, guard)), 1 << guard)
 
 
+def _two_over_pi(bits: int) -> int:
+    """2/pi 2^bits."""
+    return int(2 / _pi(bits + 64) * (1 << bits))
+
+
 def _two_over_pi_digits() -> list[int]:
     """2/pi = sum of digits[j] 2^(-24 (j + 1))."""
-    count = _TABLE_DIGITS * _DIGIT
-    number = int(2 / _pi(count + 64) * (1 << count))
+    number = _two_over_pi(_TABLE_DIGITS * _DIGIT)
     return [number >> (_DIGIT * place) & ((1 << _DIGIT) - 1) for place in reversed(range(_TABLE_DIGITS))]
 
 
@@ -58,18 +62,40 @@ _TABLE = [0.0] * _LEAD + [float(digit) for digit in _two_over_pi_digits()]
 _HALF_PI = (1.57079632679489655800e00, 6.12323399573676603587e-17)
 
 
+# For f32: from each byte of 2/pi on, 32 bits of it.
+_BYTES = 24
+_WINDOWS = [float(_two_over_pi(8 * (place + 1)) & 0xFFFFFFFF) for place in range(_BYTES)]
+_TURN = 62  # bits behind the point of a product, in integers of 64: it is known modulo 4
+
+
 def reduce_huge(f: Function, x: Value) -> list[Value]:
     """[bits whose low part is q, r, low]: x = q pi/2 + r + low modulo 2 pi, for |x| from 2^4 on; NaN for infinities."""
-    wide = f.cast("fpext", x, F64) if x.type.element is F32 else x
-    turns, r, low = _reduce(f, absolute(f, wide))
-    undefined = f.fsub(wide, wide)  # NaN where x is infinite or NaN, else 0
-    minus = negative(f, wide)
+    turns, r, low = _reduce(f, absolute(f, x))
+    undefined = f.fsub(x, x)  # NaN where x is infinite or NaN, else 0
+    minus = negative(f, x)
     turns, r, low = (f.select(minus, f.fneg(part), part) for part in (turns, f.fadd(r, undefined), low))
-    if x.type.element is F64:
-        return [_as_bits(f, turns), r, low]
-    single = f.cast("fptrunc", r, F32)
-    rest = f.fadd(f.fsub(r, f.cast("fpext", single, F64)), low)
-    return [_as_bits(f, f.cast("fptrunc", turns, F32)), single, f.cast("fptrunc", rest, F32)]
+    return [_as_bits(f, turns), r, low]
+
+
+def reduce_huge_single(f: Function, x: Value) -> list[Value]:
+    """The same of an f32: a few instructions for one lane."""
+    raw = f.cast("zext", bits(f, x), I64)
+    byte = integer(f, integer(f, raw, "lshr", 26), "and", 15)  # of the exponent, from 2^1 on; the other bits are x's
+    digit = integer(f, integer(f, raw, "and", (1 << 23) - 1), "or", 1 << 23)
+    digit = f.binary("shl", digit, integer(f, integer(f, raw, "lshr", 23), "and", 7))
+    table = f.lookup_table(_WINDOWS)
+    windows = (f.looked_up(table, integer(f, byte, "add", place)) for place in (0, 4, 8))
+    high, middle, low = (f.binary("mul", digit, f.cast("fptosi", window, I64)) for window in windows)
+    product = f.binary("add", integer(f, high, "shl", 32), f.binary("add", middle, integer(f, low, "lshr", 32)))
+    turns = integer(f, integer(f, product, "add", 1 << (_TURN - 1)), "lshr", _TURN)
+    rest = f.cast("sitofp", f.binary("sub", product, integer(f, turns, "shl", _TURN)), F64)
+    r = f.fmul(rest, const(f, rest, _HALF_PI[0] * 2.0**-_TURN))
+    minus = negative(f, x)
+    turns = f.select(minus, f.binary("sub", f.const(0, turns.type), turns), turns)
+    r = f.select(minus, f.fneg(r), r)
+    single = f.fadd(f.cast("fptrunc", r, F32), f.fsub(x, x))  # NaN where x is infinite or NaN
+    rest = f.fsub(r, f.cast("fpext", single, F64))
+    return [f.cast("trunc", turns, I32), single, f.cast("fptrunc", rest, F32)]
 
 
 def _as_bits(f: Function, n: Value) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stablehlo_py.codegen.builder import F32, F64, I32, Function, Type, Value
+from stablehlo_py.codegen.builder import F32, F64, I32, Function, Value
 from stablehlo_py.codegen.math.basics import (
     MAGIC,
     absolute,
@@ -24,7 +24,7 @@ from stablehlo_py.codegen.math.basics import (
     two_sum,
     where_rare,
 )
-from stablehlo_py.codegen.math.huge_angles import reduce_huge
+from stablehlo_py.codegen.math.huge_angles import reduce_huge, reduce_huge_single
 from stablehlo_py.codegen.shared import in_parts, shared_code
 
 _HALF_PI = {
@@ -130,13 +130,8 @@ def _reduced_in_double(f: Function, x: Value) -> Sequence[Value]:
     low = f.cast("fptrunc", f.fsub(r, f.cast("fpext", single, F64)), F32)
     huge = f.cmp("ugt", absolute(f, x), const(f, x, _LARGE))
     usual = [f.cast("trunc", bits(f, shifted), I32), single, low]
-    return where_rare(f, huge, lambda: _reduced_by_parts(f, x, [value.type for value in usual]), usual)
-
-
-def _reduced_by_parts(f: Function, x: Value, results: Sequence[Type]) -> Sequence[Value]:
-    """`reduce_huge` of an f32, whose code is in f64: as many lanes at a time as a vector has of those."""
-    target = f.emit.target
-    return in_parts(f, reduce_huge, target.lanes(F64.bits) if target else x.type.lanes, x, results)
+    types = [value.type for value in usual]
+    return where_rare(f, huge, lambda: in_parts(f, reduce_huge_single, 1, x, types), usual)
 
 
 def _sine(f: Function, r: Value, low: Value) -> Value:
