@@ -15,9 +15,11 @@ from typing import TypeAlias
 import numpy as np
 
 from stablehlo_py.backends.cpu.kernels.fourier_stage import (
+    FORWARD,
     LEAST_SHARED,
     LINE,
     Ends,
+    Exchange,
     Read,
     Scratch,
     Stage,
@@ -122,7 +124,7 @@ class LaneTransform:
     target: Array
     source_rows: bool = False
     target_rows: bool = False
-    inverse: bool = False
+    exchange: Exchange = FORWARD
     scale: float = 1.0
     twist: int = 0
     tables: dict[str, str] = field(default_factory=dict)
@@ -214,7 +216,7 @@ class LaneTransform:
             if stage or self.source_rows:
                 return self.scratch.read(f, buffers[stage % 2], base)
             read = self._column_read(f, outer, start, base, mask)
-            return lambda j: swapped(read(j), self.inverse)
+            return lambda j: swapped(read(j), self.exchange.entering)
 
         def writer(stage: int, base: Index) -> Write:
             last = stage == len(self.stages) - 1
@@ -243,7 +245,7 @@ class LaneTransform:
         if base is not None:
             base = f.gep(base, f.imul(block, 2 * self.n), self.part)
         scale = None if self.scale == 1.0 else f.const(self.scale, self.part)
-        return Ends(self.scratch, base, within, scale, self.inverse)
+        return Ends(self.scratch, base, within, scale, self.exchange.leaving)
 
     def _place(self, f: Function, number: Value) -> tuple[Index, Index, Index, Value | None]:
         """Of a group: outer number, block, first of the transforms, and which of its lanes are in the array."""
@@ -288,12 +290,12 @@ class LaneTransform:
         reads, writes = (None if distance is None else self.of for _, distance in (source, target))
         if factors is not None:
             given: list[Value | None] = [factors]
-            stage = Stage(self.scratch, radix, reads, writes, self.inverse and reads is not None)
+            stage = Stage(self.scratch, radix, reads, writes, self.exchange.entering and reads is not None)
         else:
             assert ends is not None
             given = [ends.base, ends.within, ends.scale]
             between, along, scaled = (value is not None for value in given)
-            stage = Stage(self.scratch, radix, reads, writes, self.inverse, True, between, along, scaled)
+            stage = Stage(self.scratch, radix, reads, writes, self.exchange.leaving, True, between, along, scaled)
         distances = [f.index(distance) for _, distance in (source, target) if distance is not None]
         values = [value for value in given if value is not None]
         call_piece(f, stage, [source[0], target[0], *map(f.const, sizes), *distances, *values], apart=True)
@@ -314,13 +316,13 @@ class LaneTransform:
         return lambda j, value: types.store(f, self.of, value, pointer, f.imul(j, self.width), mask)
 
     def _rows(self, f: Function, array: Array, outer: Index, start: Index, buffer: Value, *, load: bool) -> None:
-        """Between rows of memory and scratch; an inverse transform's numbers are exchanged on the way in."""
+        """Between rows of memory and scratch; parts are exchanged on the way into a transform that asks for it."""
         first = f.imul(f.iadd(f.imul(outer, self.width), start), self.n)
         pointer = f.gep(array.address(f, self.of), f.imul(first, 2), self.part)
         if load:
 
             def put(j: Index, number: int, value: Lanes) -> None:
-                self.scratch.write(f, buffer, j)(number, swapped(pair(value), self.inverse))
+                self.scratch.write(f, buffer, j)(number, swapped(pair(value), self.exchange.entering))
 
             load_rows(f, self.of, pointer, self.n, self.lanes, put)
         else:

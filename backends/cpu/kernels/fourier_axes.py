@@ -19,7 +19,7 @@ from stablehlo_py.backends.cpu.kernels.base import Part
 from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, Array, LaneTransform, prime_factors, require_table
 from stablehlo_py.backends.cpu.kernels.fourier_phases import Chirp, Phases, copy, product
 from stablehlo_py.backends.cpu.kernels.fourier_prime import PrimeTransform, is_served
-from stablehlo_py.backends.cpu.kernels.fourier_stage import roots
+from stablehlo_py.backends.cpu.kernels.fourier_stage import FORWARD, Exchange, roots
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.symint import IntLike, is_known
 
@@ -58,36 +58,55 @@ class Transforms(Phases):
         chosen = [axis for axis in range(len(sizes) - 1 - skip, len(sizes) - count - 1, -1) if sizes[axis] > 1]
         for axis in chosen:
             outer, inner = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
-            self.along(source, target, outer, int(sizes[axis]), inner, inverse, scale)
+            # Between axes, parts stay exchanged.
+            exchange = Exchange(inverse and axis == chosen[0], inverse and axis == chosen[-1])
+            self.along(source, target, outer, int(sizes[axis]), inner, exchange, scale)
             source, scale = target, 1.0
         if source != target:
             copy(self, source, target, math.prod(sizes), scale)
 
     def along(
-        self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, inverse: bool, scale: float = 1.0
+        self,
+        source: Array,
+        target: Array,
+        outer: IntLike,
+        n: int,
+        inner: IntLike,
+        exchange: Exchange = FORWARD,
+        scale: float = 1.0,
     ) -> None:
         """Transforms of length n > 1; element j of one lies at (o n + j) inner + i. In place only where inner > 1."""
         if prime_factors(n)[-1] > LARGEST_RADIX:
-            if self._prime(source, target, outer, n, inner, inverse, scale):
+            if self._prime(source, target, outer, n, inner, exchange, scale):
                 return
-            self._bluestein(source, target, outer, n, inner, inverse, scale)
+            self._bluestein(source, target, outer, n, inner, exchange, scale)
             return
         if inner > 1:
             lanes = self._fitting(n, self.lanes)
             lanes = min(lanes, 1 << (inner - 1).bit_length() if source == target else 1 << (inner.bit_length() - 1))
-            self._transform("columns", source, target, n, outer, inner, lanes, inverse=inverse, scale=scale)
+            self._transform("columns", source, target, n, outer, inner, lanes, exchange=exchange, scale=scale)
             return
         halves = self._halves(n, outer)
         if halves:
-            self._four_steps(source, target, outer, halves, inverse, scale)
+            self._four_steps(source, target, outer, halves, exchange, scale)
             return
         lanes = self._lanes_of_rows(n, outer)
         self._transform(
-            "rows", source, target, n, 1, outer, lanes, source_rows=True, target_rows=True, inverse=inverse, scale=scale
+            "rows",
+            source,
+            target,
+            n,
+            1,
+            outer,
+            lanes,
+            source_rows=True,
+            target_rows=True,
+            exchange=exchange,
+            scale=scale,
         )
 
     def _prime(
-        self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, inverse: bool, scale: float
+        self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, exchange: Exchange, scale: float
     ) -> bool:
         """Transforms of a prime length by Rader's convolutions, where these have at least half of a vector's lanes:
         they are half as long as chirps'."""
@@ -107,7 +126,7 @@ class Transforms(Phases):
             kind=PrimeTransform,
             source_rows=not wide,
             target_rows=not wide,
-            inverse=inverse,
+            exchange=exchange,
             scale=scale,
         )
         return True
@@ -128,15 +147,16 @@ class Transforms(Phases):
         return lanes
 
     def _four_steps(
-        self, source: Array, target: Array, rows: IntLike, halves: tuple[int, int], inverse: bool, scale: float
+        self, source: Array, target: Array, rows: IntLike, halves: tuple[int, int], exchange: Exchange, scale: float
     ) -> None:
         n1, n2 = halves
         size = rows * n1 * n2
         between = self._between.get(size) or self.room(size)
         self._between[size] = between
+        entering, leaving = Exchange(entering=exchange.entering), Exchange(leaving=exchange.leaving)
         first, second = (min(self.lanes, 1 << (width.bit_length() - 1)) for width in (n2, n1))
-        self._transform("columns", source, between, n1, rows, n2, first, inverse=inverse, twist=n1 * n2)
-        self._transform("rows", between, target, n2, rows, n1, second, source_rows=True, inverse=inverse, scale=scale)
+        self._transform("columns", source, between, n1, rows, n2, first, exchange=entering, twist=n1 * n2)
+        self._transform("rows", between, target, n2, rows, n1, second, source_rows=True, exchange=leaving, scale=scale)
 
     def _transform(
         self,
@@ -172,7 +192,7 @@ class Transforms(Phases):
         self._made[key] = self.phase(suffix, transform.iterations, transform.cost, transform.emit)
 
     def _bluestein(
-        self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, inverse: bool, scale: float
+        self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, exchange: Exchange, scale: float
     ) -> None:
         # With c_j = exp(-pi i j^2 / n): X_k = c_k sum_j (x_j c_j) conj(c_{k-j}), a cyclic convolution of length m.
         m, rows = 1 << (2 * n - 2).bit_length(), outer * inner
@@ -186,11 +206,11 @@ class Transforms(Phases):
         # Both transforms are one function where they are done in place: in two passes, or by whole groups of rows.
         in_place = self._halves(m, rows) or (is_known(rows) and rows % self._lanes_of_rows(m, rows) == 0)
         spectra = padded if in_place else self.room(rows * m)
-        chirps = Chirp(self, self.table("chirps", _parts(chirp)), n, m, outer, inner, inverse)
+        chirps = Chirp(self, self.table("chirps", _parts(chirp)), n, m, outer, inner, exchange)
         chirps.enter(source, padded)
-        self.along(padded, spectra, rows, m, 1, False)
+        self.along(padded, spectra, rows, m, 1)
         product(self, spectra, self.table("kernels", _parts(np.fft.fft(kernel) / m)), rows, m)
-        self.along(spectra, padded, rows, m, 1, False)  # the inverse one, with the same code
+        self.along(spectra, padded, rows, m, 1)  # the inverse one, with the same code
         chirps.leave(padded, target, scale)
 
 

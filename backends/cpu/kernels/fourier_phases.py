@@ -11,7 +11,7 @@ import numpy as np
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.fourier import Array
-from stablehlo_py.backends.cpu.kernels.fourier_stage import multiply, pair, swapped
+from stablehlo_py.backends.cpu.kernels.fourier_stage import Exchange, multiply, pair, swapped
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -155,7 +155,7 @@ class Chirp:
     m: int
     outer: IntLike
     inner: IntLike
-    inverse: bool
+    exchange: Exchange
 
     def enter(self, source: Array, rows: Array) -> None:
         """n numbers times the chirp, then zeros."""
@@ -164,7 +164,7 @@ class Chirp:
         def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
             value = pair(types.load(f, plan.of, source.address(f, plan.of), self._place(f, row, k), lanes, mask))
             chirp = table_load(f, plan, self.table(f), n, k, lanes, mask)
-            value = multiply(f, swapped(value, self.inverse), chirp)
+            value = multiply(f, swapped(value, self.exchange.entering), chirp)
             types.store(f, plan.of, value, rows.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
 
         def rest(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
@@ -181,7 +181,7 @@ class Chirp:
         def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
             value = pair(types.load(f, plan.of, rows.address(f, plan.of), f.iadd(f.imul(row, m), k), lanes, mask))
             value = multiply(f, swapped(value), table_load(f, plan, self.table(f), n, k, lanes, mask))
-            value = swapped(_scaled(f, value, scale), self.inverse)
+            value = swapped(_scaled(f, value, scale), self.exchange.leaving)
             types.store(f, plan.of, value, target.address(f, plan.of), self._place(f, row, k), mask)
 
         self._sweep("chirped", body)

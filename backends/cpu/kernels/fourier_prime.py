@@ -71,13 +71,13 @@ class PrimeTransform(LaneTransform):
         def given(at: Index) -> Pair:
             if self.source_rows:
                 return self.scratch.read(f, buffers[0], at)(0)
-            return swapped(self._column_read(f, outer, start, at, mask)(0), self.inverse)
+            return swapped(self._column_read(f, outer, start, at, mask)(0), self.exchange.entering)
 
         def finish(at: Index, value: Pair) -> None:
             if self.scale != 1.0:
                 scale = f.const(self.scale, value[0].type)
                 value = f.fmul(value[0], scale), f.fmul(value[1], scale)
-            value = swapped(value, self.inverse)
+            value = swapped(value, self.exchange.leaving)
             if self.target_rows:
                 self.scratch.write(f, buffers[0], at)(0, value)
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,17 @@ def pair(value: Lanes) -> Pair:
 def swapped(a: Pair, swap: bool = True) -> Pair:
     """The parts exchanged."""
     return (a[1], a[0]) if swap else a
+
+
+class Exchange(NamedTuple):
+    """Whether real and imaginary parts are exchanged on the way into a transform, and on the way out. An inverse
+    transform is a forward one with both."""
+
+    entering: bool = False
+    leaving: bool = False
+
+
+FORWARD, INVERSE = Exchange(), Exchange(True, True)
 
 
 def _turned(f: Function, a: Pair) -> Pair:

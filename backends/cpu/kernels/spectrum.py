@@ -7,7 +7,7 @@ import numpy as np
 from stablehlo_py.backends.cpu.kernels.fourier import Array, require_table
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
 from stablehlo_py.backends.cpu.kernels.fourier_phases import sweep, table_load
-from stablehlo_py.backends.cpu.kernels.fourier_stage import multiply, pair, roots
+from stablehlo_py.backends.cpu.kernels.fourier_stage import INVERSE, Exchange, multiply, pair, roots
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.complex import Pair
@@ -23,7 +23,7 @@ def forward(plan: Transforms, source: Array, target: Array, rows: IntLike, n: in
     # The row read as n/2 complex numbers z: its transform Z is that of the even elements plus i times that of the odd.
     half = n // 2
     packed = plan.room(rows * half)
-    plan.along(source, packed, rows, half, 1, False)
+    plan.along(source, packed, rows, half, 1)
     table = plan.table("roots", _halved_roots(n, half))
 
     def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
@@ -63,7 +63,7 @@ def inverse(plan: Transforms, source: Array, target: Array, rows: IntLike, n: in
         # Z = even + i conj(w) odd
         root = table_load(f, plan, table(f), half, k, lanes, mask)
         turned = multiply(f, odd, (root[0], f.fneg(root[1])))
-        value = f.fsub(even[0], turned[1]), f.fadd(even[1], turned[0])
+        value = f.fadd(even[1], turned[0]), f.fsub(even[0], turned[1])  # with parts exchanged
         types.store(f, plan.of, value, packed.address(f, plan.of), f.iadd(f.imul(row, half), k), mask)
 
     sweep(plan, "pack", rows, 1, half, body)
@@ -71,11 +71,11 @@ def inverse(plan: Transforms, source: Array, target: Array, rows: IntLike, n: in
     def first(f: Function, row: Index, _k: Index, _lanes: int, _mask: Value | None) -> None:
         base, pointer = f.imul(row, half + 1), source.address(f, plan.of)
         low, high = (pair(types.load(f, plan.of, pointer, f.iadd(base, k)))[0] for k in (0, half))
-        value = f.fadd(low, high), f.fsub(low, high)
+        value = f.fsub(low, high), f.fadd(low, high)
         types.store(f, plan.of, value, packed.address(f, plan.of), f.imul(row, half))
 
     sweep(plan, "first", rows, 0, 1, first, lanes=1)
-    plan.along(packed, target, rows, half, 1, True, scale)
+    plan.along(packed, target, rows, half, 1, Exchange(leaving=True), scale)
 
 
 def _halved_roots(n: int, count: int) -> np.ndarray:
@@ -116,7 +116,7 @@ def _forward_odd(plan: Transforms, source: Array, target: Array, rows: IntLike, 
     spectra = wide
     if n > 1:
         spectra = plan.room(rows * n)
-        plan.along(wide, spectra, rows, n, 1, False)
+        plan.along(wide, spectra, rows, n, 1)
 
     def narrow(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
         value = types.load(f, plan.of, spectra.address(f, plan.of), f.iadd(f.imul(row, n), k), lanes, mask)
@@ -143,7 +143,7 @@ def _inverse_odd(plan: Transforms, source: Array, target: Array, rows: IntLike, 
     values = wide
     if n > 1:
         values = plan.room(rows * n)
-        plan.along(wide, values, rows, n, 1, True, scale)
+        plan.along(wide, values, rows, n, 1, INVERSE, scale)
 
     def narrow(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
         at = f.iadd(f.imul(row, n), k)
