@@ -80,22 +80,39 @@ class Phases:
 
 
 def sweep(
-    plan: Phases, suffix: str, rows: IntLike, low: int, high: IntLike, body: Body, lanes: int | None = None
+    plan: Phases,
+    suffix: str,
+    rows: IntLike,
+    low: int,
+    high: IntLike,
+    body: Body,
+    lanes: int | None = None,
+    *,
+    in_place: bool = False,
 ) -> None:
-    """A phase that does elements low <= k < high of every row, `lanes` at a time, the last ones under a mask."""
+    """A phase that does elements low <= k < high of every row, `lanes` at a time: the last ones with some before them
+    once more, under a mask where there are not as many, or where `body` reads what it writes (`in_place`)."""
     lanes = lanes or plan.lanes
     chunks = max(1, -(-(high - low) // plan.chunk))
+    enough = isinstance(high, int) and high - low >= lanes
+    even = lanes == 1 or (isinstance(high, int) and (high - low) % lanes == plan.chunk % lanes == 0)
 
     def emit(f: Function) -> None:
         def chunk(number: Value) -> None:
             row = f.idiv(number, chunks)
             first = f.iadd(f.imul(f.irem(number, chunks), plan.chunk), low)
             last = f.imin(f.iadd(first, plan.chunk), high)
+            if even:
+                f.loop(first, last, lanes, lambda k: body(f, row, k, lanes, None))
+                return
+            if enough and not in_place:
+                before = f.isub(last, lanes)
+                f.loop(first, last, lanes, lambda k: body(f, row, f.imin(k, before), lanes, None))
+                return
             full = f.isub(last, f.irem(f.isub(last, first), lanes))
             f.loop(first, full, lanes, lambda k: body(f, row, k, lanes, None))
-            if lanes > 1:
-                mask = f.tail_mask(f.isub(last, full), lanes)
-                f.if_(f.cmp("slt", f.index(full), f.index(last)), lambda: body(f, row, full, lanes, mask))
+            mask = f.tail_mask(f.isub(last, full), lanes)
+            f.if_(f.cmp("slt", f.index(full), f.index(last)), lambda: body(f, row, full, lanes, mask))
 
         f.loop(f.begin, f.end, 1, chunk)
 
@@ -141,7 +158,7 @@ def product(plan: Phases, array: Array, table: Table, rows: IntLike, m: int) -> 
         value = multiply(f, value, table_load(f, plan, table(f), m, k, lanes, mask))
         types.store(f, plan.of, swapped(value), base, at, mask)
 
-    sweep(plan, "product", rows, 0, m, body)
+    sweep(plan, "product", rows, 0, m, body, in_place=True)
 
 
 @dataclass(frozen=True)
