@@ -3,8 +3,9 @@
     %0 = hlo.constant {value = dense<[0.0, ..., 6.28]> : tensor<400xf32>}
     %1 = hlo.cosine %0              ==>  %1 = hlo.cosine %0 {hlo.small_angle}
 
-A window of a Fourier transform and the rotations of positions are functions of constants and indices. What reduces
-large angles is most of the code of a sine, and these never need it. Results have the same bits.
+A window of a Fourier transform and the rotations of positions are functions of constants and indices, and the angle of
+a logarithm of the gamma function is one of x - floor(x). What reduces large angles is most of the code of a sine, and
+these never need it. Results have the same bits; a NaN is one.
 
 Nothing else may write the attribute, as code believes it. Relies on `peephole`: constants are folded. Comes before
 `fusion`, after which a kernel does not see what its operands are made of.

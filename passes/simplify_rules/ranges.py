@@ -91,8 +91,8 @@ _LARGEST = 1e30  # from here on an f32 may be infinite, and what is made of it a
 
 
 def float_range(value: ir.Value, depth: int = _MAX_DEPTH) -> Interval:
-    """(low, high) that hold for every element of a tensor of f32 or f64, but for rounding; `ANY` where nothing is
-    known, such as that no element is a NaN."""
+    """(low, high) that hold for every element of a tensor of f32 or f64 that is no NaN, but for rounding; `ANY` where
+    nothing is known."""
     op = defining(value) if depth else None
     found = None
     if op is not None and isinstance(value.type.element_type, _WIDE):
@@ -118,10 +118,17 @@ def _floats_of(op: ir.Operation, value: ir.Value, depth: int) -> Interval | None
         return float(low), float(high)
     if name in _BOUNDED:
         return -1.0, 1.0
+    if name == "hlo.subtract" and _is_floor_of(op.operands[1], op.operands[0]):
+        return 0.0, 1.0  # an infinity less an infinity is a NaN
     if name not in _FLOATS:
         return None
     operands = [float_range(operand, depth) for operand in op.operands]
     return None if ANY in operands else _FLOATS[name](*operands)
+
+
+def _is_floor_of(value: ir.Value, operand: ir.Value) -> bool:
+    op = defining(value)
+    return op is not None and op.name == "hlo.floor" and bool(op.operands[0] == operand)
 
 
 def _converted(value: ir.Value, depth: int) -> Range | Interval:

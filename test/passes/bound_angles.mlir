@@ -20,6 +20,19 @@ func.func @known() -> (tensor<4xf32>, tensor<128x2xf32>) {
   return %0, %8 : tensor<4xf32>, tensor<128x2xf32>
 }
 
+// A fraction, or a NaN.
+// CHECK-LABEL: func.func @fraction
+// CHECK: "hlo.sine"({{.*}}) {hlo.small_angle}
+// CHECK: "hlo.sine"(%{{[0-9]+}}) :
+func.func @fraction(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %0 = "hlo.floor"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = "hlo.subtract"(%x, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %2 = "hlo.sine"(%1) : (tensor<2xf32>) -> tensor<2xf32>
+  %3 = "hlo.subtract"(%y, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %4 = "hlo.sine"(%3) : (tensor<2xf32>) -> tensor<2xf32>
+  return %2, %4 : tensor<2xf32>, tensor<2xf32>
+}
+
 // What is not known, not small, not a number, or divided by what may be zero; the attribute is the pass's own.
 // CHECK-LABEL: func.func @unknown
 // CHECK-NOT: hlo.small_angle

@@ -35,6 +35,23 @@ def test_the_same_bits(name: str, of: str) -> None:
     np.testing.assert_array_equal(small()[0], general()[0])
 
 
+@pytest.mark.parametrize("of", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["sine", "cosine", "tan"])
+def test_a_fraction_of_what_is_no_number(name: str, of: str) -> None:
+    type_ = f"tensor<5x{of}>"
+    executable = shlo.compile(f"""func.func @main(%x: {type_}) -> {type_} {{
+      %0 = stablehlo.floor %x : {type_}
+      %1 = stablehlo.subtract %x, %0 : {type_}
+      %2 = stablehlo.{name} %1 : {type_}
+      return %2 : {type_}
+    }}""")
+    assert "hlo.small_angle" in executable.stages["fused"]
+    x = np.array([np.inf, -np.inf, np.nan, 2.75, -1e-20], {"f32": np.float32, "f64": np.float64}[of])
+    function = {"sine": np.sin, "cosine": np.cos, "tan": np.tan}[name]
+    expected = function(np.array([np.nan, np.nan, np.nan, 0.75, 1.0], x.dtype))
+    np.testing.assert_allclose(executable(x)[0], expected, rtol=4 * np.finfo(x.dtype).eps)
+
+
 def test_ranges_of_floats() -> None:
     with make_context(), ir.Location.unknown():
         module = ir.Module.create()
@@ -55,7 +72,10 @@ def test_ranges_of_floats() -> None:
             assert float_range(b.like("minimum", x, y)) == (-2.0, 3.0)
             assert float_range(b.like("exponential", x)) == (math.exp(-2), math.exp(3))
             assert float_range(b.like("tanh", b.like("rsqrt", x))) == (-1.0, 1.0)
-            assert float_range(b.like("add", x, b.like("rsqrt", x))) == ANY
+            any_ = b.like("rsqrt", x)
+            assert float_range(b.like("add", x, any_)) == ANY
+            assert float_range(b.like("subtract", any_, b.like("floor", any_))) == (0.0, 1.0)
+            assert float_range(b.like("subtract", x, b.like("floor", any_))) == ANY
             assert float_range(b.convert(line, ir.F32Type.get())) == (0.0, 6.0)
             huge = b.like("exponential", b.like("exponential", b.like("exponential", y)))
             assert float_range(huge) == ANY
