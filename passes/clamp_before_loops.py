@@ -19,7 +19,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import IN_BOUNDS
 from stablehlo_py.dialect.regions import defined_values
 from stablehlo_py.dialect.symint import is_known
-from stablehlo_py.dialect.types import i64s, operations, shape, symints
+from stablehlo_py.dialect.types import i64s, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import defining
@@ -31,13 +31,26 @@ class ClampBeforeLoops(Pass):
 
     name: ClassVar[str] = "clamp-before-loops"
 
+    def roots(self) -> tuple[str, ...]:
+        return "scf.while", "hlo.gather"
+
     def run(self, module: ir.Module) -> bool:
-        ops = operations(module.operation)
-        for op in ops:
-            if op.name == "hlo.gather" and IN_BOUNDS in op.attributes:
+        loops: list[ir.Operation] = []
+        changed = False
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            nonlocal changed
+            name = op.name
+            if name == "scf.while":
+                loops.append(op.operation)
+            elif name == "hlo.gather" and IN_BOUNDS in op.attributes:
                 del op.attributes[IN_BOUNDS]
-        loops = [_clamp(op) for op in ops if op.name == "scf.while"]
-        return any(loops)
+                changed = True
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        clamped = [_clamp(loop) for loop in loops]
+        return changed or any(clamped)
 
 
 def _clamp(loop: ir.Operation) -> bool:

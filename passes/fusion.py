@@ -70,11 +70,11 @@ class Fusion(Pass):
 
     def _block(self, block: ir.Block, outliner: Outliner, policy: Policy) -> None:
         for view in block.operations:  # as the bindings do it, this one may go
-            op, name = view.operation, view.operation.name
+            name = view.name
             if name == "stablehlo.optimization_barrier":
-                replace_op(op, op.operands)
+                replace_op(view, view.operands)
             elif name in _CONTROL_FLOW:
-                for region in op.regions:
+                for region in view.regions:
                     for inner in region.blocks:
                         self._block(inner, outliner, policy)
         clusters = Clusters(Graph(block, policy.costs), policy.fusion)

@@ -111,12 +111,13 @@ class Graph:
     def _value(self, value: ir.Value, producer: int) -> int:
         number = len(self.values)
         type_ = value.type
-        if type_ not in self._infos:
-            self._infos[type_] = _tensor_info(type_)
+        info = self._infos.get(type_)
+        if info is None:  # as what is no tensor has
+            info = self._infos[type_] = _tensor_info(type_)
         self._ids[value] = number
         self.values.append(value)
         self.types.append(type_)
-        self.info.append(self._infos[type_])
+        self.info.append(info)
         self.producer.append(producer)
         self.users.append([])
         return number
@@ -205,10 +206,15 @@ def is_small_constant(op: ir.Operation) -> bool:
 
 
 def _role(op: ir.Operation, name: str) -> tuple[int, str]:
+    if name == "hlo.constant":
+        return (CONSTANT if is_small_constant(op) else CONTROL), "constant"
+    return _role_of(name)
+
+
+@functools.cache
+def _role_of(name: str) -> tuple[int, str]:
     if name.startswith("hlo."):
         short = name[4:]
-        if short == "constant":
-            return (CONSTANT if is_small_constant(op) else CONTROL), short
         record = record_of(name)
         if record is not None and record.work in _LOOP_WORK:
             return LOOP, short
