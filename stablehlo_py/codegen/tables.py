@@ -24,8 +24,8 @@ def table_among(
 ) -> str:
     """The name of a table with these numbers among those of a kernel: of one that is there, or of a new one."""
     text = constant_table(name, numbers, element, emitter)
-    content = text.partition(name)[2]
-    known = next((known for known, other in tables.items() if other.partition(known)[2] == content), None)
+    _, named, content = text.partition(name)  # languages may spell names their own way: there, tables stay as they are
+    known = next((known for known, other in tables.items() if named and other.partition(known)[2] == content), None)
     if known is None:
         tables[name] = text
     return known or name
