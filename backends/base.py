@@ -237,9 +237,10 @@ def usual_pipeline(stage: str, options: Options, target: str) -> list[str]:
     )
     loops = [f"outline-loops{{target={target}}}"] if optimizing else []
     marks = ["bound-angles", "mark-stacks"] if optimizing else []
+    batches = [f"outline-batches{{target={target}}}"] if optimizing else []
     schedule, buffers = f"schedule{{target={target}}}", f"buffer-assignment{{target={target}}}"
     return {
-        "fused": ["drop-shardings", f"decompose-collectives{{target={target}}}", *loops, *marks, fusion],
+        "fused": ["drop-shardings", f"decompose-collectives{{target={target}}}", *loops, *marks, *batches, fusion],
         "scheduled": ["drop-fills", schedule, buffers] if optimizing else [buffers],
     }[stage]
 

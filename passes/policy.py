@@ -153,6 +153,21 @@ class LoopLimits:
 
 
 @dataclass(frozen=True)
+class BatchLimits:
+    """Loops over the items of a batch that become one kernel each.
+
+    Attributes:
+        elements: of an item of every value.
+        cost: operations of one trip for one item.
+        work: operations of all trips for all items: such a kernel is not ended before it is done.
+    """
+
+    elements: int
+    cost: int
+    work: int
+
+
+@dataclass(frozen=True)
 class WeightLayout:
     """How a constant matrix is stored: with its dimensions `split` into these sizes, transposed by `permutation`."""
 
@@ -192,6 +207,7 @@ class FusionPolicy:
         epilogue: of dots and convolutions, None for none.
         straight_line, loops: limits of "straight_line" fusions and of "straight_line_loop" kernels, None where there
             are none.
+        batches: limits of "batched_loop" kernels, None where there are none.
         in_place: by kind, as the backend calls it, which outputs may be written over which inputs.
     """
 
@@ -218,6 +234,7 @@ class FusionPolicy:
     epilogue: EpilogueLimits | None = None
     straight_line: StraightLineLimits | None = None
     loops: LoopLimits | None = None
+    batches: BatchLimits | None = None
     in_place: Mapping[str, InPlaceRule] = field(default_factory=dict)
 
     def holds(self, kind: str, op: str) -> bool:

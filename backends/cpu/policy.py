@@ -14,6 +14,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.policy import (
     AttentionLimits,
+    BatchLimits,
     Blocking,
     EpilogueLimits,
     FusionPolicy,
@@ -74,6 +75,7 @@ FUSION = FusionPolicy(
     epilogue=EpilogueLimits(inputs=6, streams=3, long_contraction=512, transposes=True),
     straight_line=StraightLineLimits(elements=REGISTER_ELEMENTS, cost=256),
     # 16 lanes of 32 bits are a vector register of AVX-512.
+    batches=BatchLimits(elements=32, cost=600, work=1 << 32),
     loops=LoopLimits(elements=256, cost=3000, width=16, holds=_in_registers),
     in_place={
         "convolution": inplace.element_by_element,

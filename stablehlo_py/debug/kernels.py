@@ -26,7 +26,7 @@ from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import bytecode, ir
 
 # What makes every op a fusion of its own.
-APART = ("fuse", "outline-loops")
+APART = ("fuse", "outline-loops", "outline-batches")
 
 
 @dataclass(frozen=True)

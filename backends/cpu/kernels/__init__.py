@@ -22,6 +22,7 @@ KINDS = {
 } | {
     **dict.fromkeys(TRANSFERS, "transfer"),
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own
+    "batched_loop": "batched_loop",
     "straight_line_loop": "straight_line",  # a kind by itself, as its cost is per trip
 }
 

@@ -29,7 +29,7 @@ from stablehlo_py.frontend.load import load
 Case = tuple[Any, ...]  # the function, then sizes and elements of each argument
 # Kinds that wait for others, call functions of the host, or that no policy of a GPU forms; templates of custom calls.
 ELSEWHERE = {*TRANSFERS, "exchange", "random_state", "custom_call", "straight_line", "straight_line_loop"}
-ELSEWHERE |= {"sparse_product", "tridiagonal_perturbed"}
+ELSEWHERE |= {"batched_loop", "sparse_product", "tridiagonal_perturbed"}
 
 NVIDIA = [target for target in NAMED.values() if target.architecture is NVPTX64]
 

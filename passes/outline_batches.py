@@ -1,0 +1,106 @@
+"""Loops that do the same for each item of a batch become one kernel each, in which items stay in registers.
+
+Before: kernels for each step of a trip           After: one call; each vector of items runs all trips
+
+    %r:2 = scf.while (%i = %zero, %x = %x0)       %r = call @batch_0(%x0)
+        ... elementwise work on tensor<20000xf32>
+                                              func.func private @batch_0 attributes {hlo.fusion = "batched_loop"}
+
+What an item of a carry becomes depends on that item alone (dialect/batches.py), and on what is the same for all: a
+counter, parameters. Threads share the items, and nothing of a trip is written to memory. Relies on the normal form of
+loops (docs/architecture.md). Runs after `outline-loops`, which has kernels for loops over few values, and before
+`fusion`, which leaves the calls alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.batches import Batch, batch_of
+from stablehlo_py.dialect.calls import new_call, new_function
+from stablehlo_py.dialect.edit import copied
+from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.regions import captured_values, replace_operands
+from stablehlo_py.dialect.trips import trip_count
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._functions import functions
+from stablehlo_py.passes._matchers import splat
+from stablehlo_py.passes.policy import BatchLimits, flops_per_element, policy_of
+from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.targets import DEFAULT_TARGET
+
+KIND = "batched_loop"
+
+
+@dataclass(frozen=True)
+class OutlineBatches(Pass):
+    """Turn loops over the items of a batch into one kernel each."""
+
+    name: ClassVar[str] = "outline-batches"
+    target: str = DEFAULT_TARGET
+
+    def roots(self) -> tuple[str, ...]:
+        return ("scf.while",)
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite `@main` and the regions of its control flow."""
+        limits = policy_of(self.target).fusion.batches
+        if limits is None:
+            return
+        loops: list[ir.Operation] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "scf.while":
+                loops.append(op)
+            return ir.WalkResult.ADVANCE
+
+        for function in functions(module)[0]:
+            function.operation.walk(visit)
+        count = 0
+        for loop in loops:
+            batch = batch_of(loop)
+            if batch is not None and _is_worth_it(loop, batch, limits):
+                _outline(module, loop, f"batch_{count}")
+                count += 1
+
+
+def _is_worth_it(loop: ir.Operation, batch: Batch, limits: BatchLimits) -> bool:
+    """Does an item fit into registers, and its work into the limits?"""
+    cost = 0
+    for view in loop.regions[1].blocks[0].operations:
+        op = view.operation
+        record = record_of(op.name)
+        if record is None:
+            continue
+        computed = op.operands[0] if op.name == "hlo.reduce" else op.results[0]
+        if computed in batch.varying or op.name == "hlo.reduce":
+            elements = batch.elements(computed)
+            if elements > limits.elements:
+                return False
+            cost += elements * max(1, flops_per_element(record))
+    trips = trip_count(loop, {})
+    return trips is not None and trips > 1 and cost <= limits.cost and trips * cost * batch.size <= limits.work
+
+
+def _outline(module: ir.Module, loop: ir.Operation, name: str) -> None:
+    for view in list(loop.regions[1].blocks[0].operations):
+        if view.operation.name == "hlo.constant" and splat(view.operation.results[0]) is None:
+            view.operation.move_before(loop)  # the kernel reads it
+    constants = [value for value in [*captured_values(loop), *loop.operands] if splat(value) is not None]
+    passed = [value for value in [*loop.operands, *captured_values(loop)] if splat(value) is None]
+    inputs, results = list(dict.fromkeys(passed)), [result.type for result in loop.results]
+    types, point = [value.type for value in inputs], ir.InsertionPoint(module.body)
+    fused = {FUSION: ir.StringAttr.get(KIND)}
+    block = new_function(name, types, results, point, location=loop.location, private=True, attributes=fused)
+    call = new_call(name, inputs, results, ir.InsertionPoint(loop), loop.location)
+    for old, new in zip(list(loop.results), list(call.results), strict=True):
+        old.replace_all_uses_with(new)
+    inside: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+    with ir.InsertionPoint(block):
+        inside.update((value, copied(value)) for value in dict.fromkeys(constants))
+    loop.detach_from_parent()
+    block.append(loop)
+    replace_operands(loop, inside)
+    ir.Operation.create("func.return", operands=list(loop.results), ip=ir.InsertionPoint(block), loc=loop.location)
