@@ -1,4 +1,4 @@
-"""Loops that do the same for each item of a batch become one kernel each, in which items stay in registers.
+"""Loops that do the same for each item of a batch become one kernel each, in which items are not written to memory.
 
 Before: kernels for each step of a trip           After: one call; each vector of items runs all trips
 
@@ -67,7 +67,7 @@ class OutlineBatches(Pass):
 
 
 def _is_worth_it(loop: ir.Operation, batch: Batch, limits: BatchLimits) -> bool:
-    """Does an item fit into registers, and its work into the limits?"""
+    """Are an item and its work within the limits?"""
     cost = 0
     for view in loop.regions[1].blocks[0].operations:
         op = view.operation

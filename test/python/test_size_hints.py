@@ -53,6 +53,7 @@ ESTIMATES = {
     "backends/cpu/kernels/tile.py": "cost of a phase",
     "backends/cpu/kernels/tiling.py": "which axes become rows and lanes",
     "backends/cpu/kernels/triangular_solve.py": "cost of a phase",
+    "backends/cpu/policy_costs.py": "whether a cache holds a table",
     "backends/cpu/program.py": "how many chunks a phase has",
     "passes/buffer_assignment.py": "order of a listing",
     "passes/buffers/slots.py": "order in which buffers are placed",
@@ -63,6 +64,7 @@ ESTIMATES = {
     "passes/fusing/producers.py": "trip count of a member; bytes read and written",
     "passes/fusing/epilogue_split.py": "bytes written",
     "passes/licm.py": "elements computed and kept",
+    "passes/fusing/scattered.py": "whether updates are many, or their rows long",
     "passes/policy.py": "rows left to share out",
     "passes/schedule.py": "live bytes",
 }

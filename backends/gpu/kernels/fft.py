@@ -19,7 +19,7 @@ from stablehlo_py.backends.cpu.kernels import fft
 from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.kernels.fourier import Array, interleaved, radices
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
-from stablehlo_py.backends.cpu.kernels.fourier_stage import butterfly, multiply, roots, swapped
+from stablehlo_py.backends.cpu.kernels.fourier_stage import FORWARD, Exchange, butterfly, multiply, roots, swapped
 from stablehlo_py.backends.gpu.kernels import serial
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -95,14 +95,14 @@ class _Block:
         *,
         source_rows: bool = False,
         target_rows: bool = False,
-        inverse: bool = False,
+        exchange: Exchange = FORWARD,
         scale: float = 1.0,
         twist: int = 0,
     ) -> None:
         self.plan, self.of, self.part = plan, plan.of, plan.part.compute
         self.source, self.target, self.n, self.outer, self.width = source, target, n, outer, width
         self.source_rows, self.target_rows = source_rows, target_rows
-        self.inverse, self.scale, self.twist = inverse, scale, twist
+        self.exchange, self.scale, self.twist = exchange, scale, twist
         self.stages = radices(n, REGISTERS)
         self.columns = not (source_rows and target_rows)  # neighbouring threads: neighbouring transforms
         held = plan.gpu.shared_bytes // (2 * n * self.of.bytes)
@@ -176,7 +176,7 @@ class _Block:
                     if stage:
                         return self._kept(f, rooms[(stage - 1) % len(rooms)], j, w)
                     at = self._at(f, self.source_rows, outer, transform, j)
-                    return swapped(self._number(f, self._address(f, self.source), at), self.inverse)
+                    return swapped(self._number(f, self._address(f, self.source), at), self.exchange.entering)
 
                 y = butterfly(f, [read(f.iadd(i, count * k)) for k in range(radix)])
                 if table is not None:
@@ -237,4 +237,4 @@ class _Block:
         if self.scale != 1.0:
             scale = f.const(self.scale, self.part)
             value = f.fmul(value[0], scale), f.fmul(value[1], scale)
-        return swapped(value, self.inverse)
+        return swapped(value, self.exchange.leaving)
