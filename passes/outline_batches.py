@@ -24,6 +24,7 @@ from stablehlo_py.dialect.edit import copied
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.dialect.trips import trip_count
+from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes._matchers import splat
@@ -69,17 +70,19 @@ class OutlineBatches(Pass):
 def _is_worth_it(loop: ir.Operation, batch: Batch, limits: BatchLimits) -> bool:
     """Are an item and its work within the limits?"""
     cost = 0
+    if any(batch.elements(value) > limits.elements for value in loop.operands):
+        return False
     for view in loop.regions[1].blocks[0].operations:
         op = view.operation
         record = record_of(op.name)
         if record is None:
             continue
-        computed = op.operands[0] if op.name == "hlo.reduce" else op.results[0]
-        if computed in batch.varying or op.name == "hlo.reduce":
-            elements = batch.elements(computed)
-            if elements > limits.elements:
-                return False
-            cost += elements * max(1, flops_per_element(record))
+        elements = batch.elements(op.results[0])
+        if op.name == "hlo.reduce":
+            elements *= -(-int(num_elements(op.operands[0])) // max(1, int(num_elements(op.results[0]))))
+        if elements > limits.elements and op.name != "hlo.constant":
+            return False
+        cost += elements * max(1, flops_per_element(record))
     trips = trip_count(loop, {})
     return trips is not None and trips > 1 and cost <= limits.cost and trips * cost * batch.size <= limits.work
 

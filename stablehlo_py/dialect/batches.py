@@ -36,16 +36,15 @@ class Batch:
     Attributes:
         size: how many items there are.
         before: of each carry; None: it is the same for all items.
-        varying: values of a trip that are not.
     """
 
     size: int
     before: tuple[int | None, ...]
-    varying: frozenset[ir.Value]
 
     def elements(self, value: ir.Value) -> int:
-        """How many an item has of a value of a trip; of one that is the same for all, all."""
-        return int(num_elements(value)) // (self.size if value in self.varying else 1)
+        """How many of a value of a trip are computed for an item: all of a few that are the same for all of them."""
+        count = int(num_elements(value))
+        return count // self.size if count >= self.size else count
 
 
 def batch_of(loop: ir.Operation) -> Batch | None:
@@ -115,8 +114,7 @@ class _Walk:
                 return None
             missing = [number for number in range(len(arguments)) if number not in self.before]
             if not missing:
-                varying = frozenset(value for value, varies in self.varies.items() if varies)
-                return Batch(self.size, tuple(self.before[number] for number in range(len(arguments))), varying)
+                return Batch(self.size, tuple(self.before[number] for number in range(len(arguments))))
             runs = _runs_of(static_shape(arguments[missing[0]]), self.size)  # a carry that no other needs
             if not runs or not self._carry(missing[0], runs[0]):
                 return None

@@ -31,9 +31,9 @@ from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
-# Vectors whose instructions alternate, on CPUs with 32 registers: one waits for its own operation before, trip after
-# trip.
-TOGETHER = 4
+# Vectors whose instructions alternate, of those that are carried, on CPUs with 32 registers: one waits for its own
+# operation before, trip after trip.
+TOGETHER, CARRIED = 4, 12
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -50,9 +50,10 @@ class _Emitter:
             raise InternalError("a batched loop has no batch")
         self.batch: Batch = batch
         self.condition, self.body = (region.blocks[0] for region in self.loop.regions)
-        values = (result for op in self.body.operations for result in op.operation.results)
-        self.values = [value for value in values if value in batch.varying]
-        together = max(1, TOGETHER * target.registers // 32)
+        results = [result for op in self.body.operations for result in op.operation.results]
+        self.values = [value for value in results if num_elements(value) >= batch.size]
+        carried = sum(batch.elements(value) for value in self._items(self.body.arguments))
+        together = max(1, min(TOGETHER, CARRIED // carried) * target.registers // 32)
         self.lanes = together * lanes_for(target, [*self.values, *self._items(self.body.arguments)], LEAST // together)
         self.f: Function = phase_function(fusion, target)
 

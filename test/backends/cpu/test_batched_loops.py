@@ -61,6 +61,8 @@ LOOPS: dict[str, tuple[Step, Any, bool]] = {
     "reversed items": (lambda i, x: x[::-1] * 0.5, numbers(300), False),
     "neighbours": (lambda i, x: jnp.roll(x, 1) * 0.5, numbers(300), False),
     "mean": (lambda i, x: x - x.mean(), numbers(300), False),
+    "many that are the same": (lambda i, s: (s[0] * s[1].sum(), s[1] * 0.5), (numbers(300), numbers(200)), False),
+    "sums of a table": (lambda i, x: x + jnp.sin(jnp.asarray(TABLE) * i).sum(), numbers(300), False),
     "few items": (lambda i, x: x * 0.5, numbers(255), False),
 }
 

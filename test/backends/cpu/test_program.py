@@ -438,7 +438,7 @@ def test_threads_that_a_loop_lets_sleep_are_not_woken_for_little(trips: int, cal
     """An outer product, which is worth threads that are awake, after a loop of one thread."""
 
     def function(x: jax.Array) -> jax.Array:
-        y = lax.scan(lambda x, _: (jnp.sin(x), None), x, None, trips)[0] if trips else x
+        y = lax.scan(lambda x, _: (jnp.sin(x[::-1]), None), x, None, trips)[0] if trips else x
         return jnp.exp(y[:, None] - y[None])
 
     executable = compiled(function, normal(500))
