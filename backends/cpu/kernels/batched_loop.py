@@ -97,19 +97,23 @@ class _Emitter:
 
     def _bound(self, block: ir.Block, lane: Affine, values: Sequence[Lanes]) -> Elemental:
         """What evaluates a block of the loop, given what is carried."""
-        e, rest = Elemental(self.f, self.fusion, self.target, self.lanes), iter(values)
+        # What is carried is in registers, which no index of a loop chooses among.
+        e, rest = Elemental(self.f, self.fusion, self.target, self.lanes, self.batch.size), iter(values)
         for number, argument in enumerate(block.arguments):
             held = {self._key(place): next(rest) for place in self._places(number, lane)}
             e.bind(argument, partial(self._held, held))
         return e
 
     def _held(self, held: dict[object, Lanes], e: Elemental, place: Delinearized) -> Lanes:
-        return held[self._key(place)]
+        key = self._key(place)
+        if key not in held:
+            raise InternalError("an item of a batched loop needs more than its own elements")
+        return held[key]
 
     def _key(self, place: Delinearized) -> object:
         """Equal for places that are the same element of the items."""
         offset = linear_index(self.f, place)
-        return offset.constant, offset.lane, offset.vector
+        return offset.constant, offset.terms, offset.lane, offset.vector
 
     def _block(self, lane: Affine, last: Value) -> None:
         """All trips of the items in the lanes; the last block has the results that are the same for all."""

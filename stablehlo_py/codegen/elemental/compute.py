@@ -41,9 +41,6 @@ from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, shape, symints, text
 from stablehlo_py.mlir import ir
 
-UNROLLED = 4  # reductions of up to this many elements are straight-line code
-
-
 # --- gather ----------------------------------------------------------------------------------------------------------
 
 
@@ -113,7 +110,7 @@ def loops(e: Elemental, counts: Sequence[IntLike], start: Lanes, body: Callable[
     f = e.f
     if not counts:
         return body([], start)
-    if always_at_most(math.prod(counts), UNROLLED):
+    if always_at_most(math.prod(counts), e.unrolled):
         result = start
         for number in range(math.prod(counts)):
             result = body([Affine(index) for index in _unravel(number, counts)], result)

@@ -69,6 +69,7 @@ Provider = Callable[["Elemental", Delinearized], Lanes | None]
 Rule = Callable[["Elemental", ir.OpView, Delinearized], Lanes]
 RULES: Rules[Rule] = Rules()  # of ops that are not elementwise, by names without `hlo.`
 
+UNROLLED = 4  # reductions of up to this many elements are straight-line code
 NEAR = 4  # lanes that are at most so many elements apart are read with what is between them
 
 _serials = itertools.count()  # tells the remembered values of several Elementals in one function apart
@@ -102,10 +103,13 @@ class Elemental:
         fusion: its `inputs` are read through the parameters in0, in1 ...
         target: the CPU; its masks and gathers decide how loads are done.
         lanes: lanes of a vector evaluation; 1 for scalar code.
+        unrolled: reductions of up to this many elements are straight-line code.
     """
 
-    def __init__(self, f: Function, fusion: FusionLike, target: TargetLike, lanes: int) -> None:
-        self.f, self.target, self.lanes = f, target, lanes
+    def __init__(
+        self, f: Function, fusion: FusionLike, target: TargetLike, lanes: int, unrolled: int = UNROLLED
+    ) -> None:
+        self.f, self.target, self.lanes, self.unrolled = f, target, lanes, unrolled
         self.predicate: Value | None = None
         self._bases: dict[ir.Value, Value] = {}
         for number, value in enumerate(fusion.inputs):

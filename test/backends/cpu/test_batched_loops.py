@@ -36,6 +36,12 @@ LOOPS: dict[str, tuple[Step, Any, bool]] = {
     "counter": (lambda i, x: x + i.astype(jnp.float32), numbers(777), True),
     "sums of rows": (lambda i, x: x / (1 + jnp.abs(x).sum(1, keepdims=True)), numbers(500, 3), True),
     "sums of columns": (lambda i, x: x / (1 + jnp.abs(x).sum(0, keepdims=True)), numbers(3, 500), True),
+    "sums of many columns": (
+        lambda i, s: (s[0] * 0.5 + s[1].sum(1), s[1] * 0.9),
+        (numbers(300), numbers(300, 7)),
+        True,
+    ),
+    "maxima of many rows": (lambda i, x: x - 0.1 * x.max(0), numbers(9, 300), True),
     "two that change places": (lambda i, s: (s[1] * 0.9, s[0] + 1), (numbers(300), numbers(300)), True),
     "two shapes": (
         lambda i, s: (s[0] + s[1].sum(1), s[1] * jnp.cos(s[0])[:, None]),
@@ -112,3 +118,44 @@ def test_loops_whose_trips_nobody_knows_stay_loops() -> None:
     exported = jax.export.export(jax.jit(function))(numbers(300), np.int32(7)).mlir_module_serialized
     compiled = shlo.compile(exported, options=shlo.Options(cache_dir=None))
     assert '"batched_loop"' not in compiled.stages["fused"]
+
+
+# Steps of the rows of an array along an axis, of which each row keeps to itself.
+STEPS: list[Callable[[jax.Array, int, Any], jax.Array]] = [
+    lambda x, axis, i: jnp.sin(x),
+    lambda x, axis, i: x * 0.7 + 0.01 * i,
+    lambda x, axis, i: jnp.where(x > 0, x, -0.5 * x),
+    lambda x, axis, i: x / (1 + jnp.abs(x).sum(axis, keepdims=True)),
+    lambda x, axis, i: jnp.flip(x, axis) * 0.9,
+    lambda x, axis, i: jnp.roll(x, 1, axis) - x.max(axis, keepdims=True),
+    lambda x, axis, i: jnp.where(x == x.min(axis, keepdims=True), 0.5 * x, x),
+    lambda x, axis, i: jnp.stack([x, jnp.tanh(x)]).sum(0),
+]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_loops_are_those_of_kernels(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    items, few = int(rng.choice([256, 257, 320])), int(rng.choice([2, 3, 5, 8]))
+    axis = int(rng.integers(2))
+    x = rng.normal(size=(items, few) if axis else (few, items)).astype(np.float32)
+    plan = rng.integers(len(STEPS), size=3)
+
+    def trip(i: Any, state: Any) -> Any:
+        x, sums = state
+        for number in plan:
+            x = STEPS[number](x, axis, i)
+        return x, 0.5 * sums + x.sum(axis)
+
+    def function(x: jax.Array, sums: jax.Array) -> Any:
+        return lax.fori_loop(0, 12, trip, (x, sums))
+
+    exported = jax.export.export(jax.jit(function))(x, x.sum(axis)).mlir_module_serialized
+    results = []
+    for disabled in ((), ("outline-batches",)):
+        options = shlo.Options(threads=2, cache_dir=None, disable=disabled)
+        compiled = shlo.compile(exported, options=options)
+        assert ('"batched_loop"' in compiled.stages["fused"]) is (not disabled)
+        results.append(compiled(x, x.sum(axis)))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, 1e-4, 1e-5)
