@@ -17,17 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.batches import Batch, batch_of
-from stablehlo_py.dialect.calls import new_call, new_function
-from stablehlo_py.dialect.edit import copied
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.dialect.trips import trip_count
 from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes._matchers import splat
+from stablehlo_py.passes._outlining import outline
 from stablehlo_py.passes.policy import BatchLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.targets import DEFAULT_TARGET
@@ -63,7 +60,8 @@ class OutlineBatches(Pass):
         for loop in loops:
             batch = batch_of(loop)
             if batch is not None and _is_worth_it(loop, batch, limits):
-                _outline(module, loop, f"batch_{count}")
+                _read_constants(loop)
+                outline(module, loop, f"batch_{count}", KIND, _is_splat)
                 count += 1
 
 
@@ -87,23 +85,12 @@ def _is_worth_it(loop: ir.Operation, batch: Batch, limits: BatchLimits) -> bool:
     return trips is not None and trips > 1 and cost <= limits.cost and trips * cost * batch.size <= limits.work
 
 
-def _outline(module: ir.Module, loop: ir.Operation, name: str) -> None:
+def _read_constants(loop: ir.Operation) -> None:
+    """Let constants of many numbers be what the kernel reads."""
     for view in list(loop.regions[1].blocks[0].operations):
-        if view.operation.name == "hlo.constant" and splat(view.operation.results[0]) is None:
-            view.operation.move_before(loop)  # the kernel reads it
-    constants = [value for value in [*captured_values(loop), *loop.operands] if splat(value) is not None]
-    passed = [value for value in [*loop.operands, *captured_values(loop)] if splat(value) is None]
-    inputs, results = list(dict.fromkeys(passed)), [result.type for result in loop.results]
-    types, point = [value.type for value in inputs], ir.InsertionPoint(module.body)
-    fused = {FUSION: ir.StringAttr.get(KIND)}
-    block = new_function(name, types, results, point, location=loop.location, private=True, attributes=fused)
-    call = new_call(name, inputs, results, ir.InsertionPoint(loop), loop.location)
-    for old, new in zip(list(loop.results), list(call.results), strict=True):
-        old.replace_all_uses_with(new)
-    inside: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
-    with ir.InsertionPoint(block):
-        inside.update((value, copied(value)) for value in dict.fromkeys(constants))
-    loop.detach_from_parent()
-    block.append(loop)
-    replace_operands(loop, inside)
-    ir.Operation.create("func.return", operands=list(loop.results), ip=ir.InsertionPoint(block), loc=loop.location)
+        if view.operation.name == "hlo.constant" and not _is_splat(view.operation.results[0]):
+            view.operation.move_before(loop)
+
+
+def _is_splat(value: ir.Value) -> bool:
+    return splat(value) is not None

@@ -21,17 +21,14 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.calls import new_call, new_function
 from stablehlo_py.dialect.carries import READS_MEMORY, kept_in_place
-from stablehlo_py.dialect.edit import copied
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes._matchers import splat
+from stablehlo_py.passes._outlining import outline
 from stablehlo_py.passes.policy import LoopLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.targets import DEFAULT_TARGET
@@ -124,49 +121,18 @@ class _Outliner:
         self.module, self.limits, self.kind = module, limits, kind
         self.count = 0
 
+    def _is_cloned(self, value: ir.Value) -> bool:
+        """Is it a splat constant? But for big ones, which the kernel has no memory for."""
+        return splat(value) is not None and always_at_most(num_elements(value), self.limits.elements)
+
     def block(self, block: ir.Block) -> None:
         for view in list(block.operations):
             op = view.operation
             if op.name == "scf.while" and _Loop(op, self.limits).cost() <= self.limits.cost:
-                _outline(self.module, op, f"loop_{self.count}", self.kind, self.limits.elements)
+                outline(self.module, op, f"loop_{self.count}", self.kind, self._is_cloned)
                 self.count += 1
                 continue
             for region in op.regions:
                 for inner in region.blocks:
                     if op.name.startswith("scf."):
                         self.block(inner)
-
-
-def _outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, max_elements: int) -> None:
-    captured, constants = _captured(loop, max_elements)
-    inits = [operand for operand in loop.operands if splat(operand) is None]
-    inputs = list(dict.fromkeys([*inits, *captured]))
-    results = [result.type for result in loop.results]
-    location = loop.location
-    types, point = [value.type for value in inputs], ir.InsertionPoint(module.body)
-    fused = {FUSION: ir.StringAttr.get(kind)}
-    block = new_function(name, types, results, point, location=location, private=True, attributes=fused)
-    call = new_call(name, inputs, results, ir.InsertionPoint(loop), location)
-    for old, new in zip(list(loop.results), list(call.results), strict=True):
-        old.replace_all_uses_with(new)
-    inside: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
-    insertion = ir.InsertionPoint(block)
-    for value in [*constants, *(operand for operand in loop.operands if splat(operand) is not None)]:
-        if value not in inside:
-            with insertion:
-                inside[value] = copied(value)
-    loop.detach_from_parent()
-    block.append(loop)
-    replace_operands(loop, inside)
-    ir.Operation.create("func.return", operands=list(loop.results), ip=ir.InsertionPoint(block), loc=location)
-
-
-def _captured(loop: ir.Operation, max_elements: int) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Values from outside that the loop's regions use: those to pass, and splat constants to clone, but for big ones,
-    which the kernel has no memory for."""
-    passed: list[ir.Value] = []
-    cloned: list[ir.Value] = []
-    for value in captured_values(loop):
-        small_splat = splat(value) is not None and always_at_most(num_elements(value), max_elements)
-        (cloned if small_splat else passed).append(value)
-    return passed, cloned
