@@ -61,8 +61,8 @@ PLACED = "hlo.placed"
 OVERWRITTEN, UNREAD = "hlo.overwritten", "hlo.unread"
 # A gather whose start indices need no clamping. `clamp-before-loops` writes it, backends may read it.
 IN_BOUNDS = "hlo.in_bounds"
-# A sine, cosine or tangent of f32 or f64 whose operand is at most 2^14 in absolute value. `bound-angles` writes it,
-# code generation may read it.
+# A sine, cosine or tangent of f32 or f64 whose operand is at most 2^14 in absolute value, wherever its result counts.
+# `bound-angles` writes it, code generation may read it.
 SMALL_ANGLE = "hlo.small_angle"
 # A window that holds SymInts, in place of the op's own attributes. `infer-symbolic-shapes`
 # writes it; dialect/window.py reads it.

@@ -33,6 +33,33 @@ func.func @fraction(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>, ten
   return %2, %4 : tensor<2xf32>, tensor<2xf32>
 }
 
+// digamma: the sine counts where x < 1/2, and there the angle is less than 2 pi. Elsewhere it may be large.
+// CHECK-LABEL: func.func @taken_where_small
+// CHECK: "hlo.sine"({{.*}}) {hlo.small_angle}
+// CHECK: "hlo.cosine"(%{{[0-9]+}}) :
+// CHECK: "hlo.tan"(%{{[0-9]+}}) :
+func.func @taken_where_small(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+  %half = "hlo.constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+  %0 = "hlo.broadcast"(%half) {dimensions = array<i64>} : (tensor<f32>) -> tensor<2xf32>
+  %pi = "hlo.constant"() {value = dense<3.14159274> : tensor<f32>} : () -> tensor<f32>
+  %1 = "hlo.broadcast"(%pi) {dimensions = array<i64>} : (tensor<f32>) -> tensor<2xf32>
+  %2 = "hlo.add"(%x, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %3 = "hlo.floor"(%2) : (tensor<2xf32>) -> tensor<2xf32>
+  %4 = "hlo.abs"(%3) : (tensor<2xf32>) -> tensor<2xf32>
+  %5 = "hlo.add"(%x, %4) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %6 = "hlo.multiply"(%5, %1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %7 = "hlo.sine"(%6) : (tensor<2xf32>) -> tensor<2xf32>
+  %8 = "hlo.divide"(%1, %7) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %9 = "hlo.cosine"(%6) : (tensor<2xf32>) -> tensor<2xf32>
+  %10 = "hlo.tan"(%6) : (tensor<2xf32>) -> tensor<2xf32>
+  %11 = "hlo.compare"(%x, %0) {direction = "LT"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
+  %12 = "hlo.select"(%11, %8, %x) : (tensor<2xi1>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %13 = "hlo.select"(%11, %x, %9) : (tensor<2xi1>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %14 = "hlo.compare"(%x, %1) {direction = "LT"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
+  %15 = "hlo.select"(%14, %10, %x) : (tensor<2xi1>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %12, %13, %15 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+
 // What is not known, not small, not a number, or divided by what may be zero; the attribute is the pass's own.
 // CHECK-LABEL: func.func @unknown
 // CHECK-NOT: hlo.small_angle

@@ -13,7 +13,7 @@ import math
 
 from stablehlo_py.codegen.builder import F32, F64, Function, Value
 from stablehlo_py.codegen.math.basics import absolute, const, copysign, muladd, polynomial, where_rare
-from stablehlo_py.codegen.math.logarithm import log
+from stablehlo_py.codegen.math.logarithm import log_of_normal
 from stablehlo_py.codegen.math.trigonometric import sin_of_pi
 
 _FAR = 8  # from here on the series
@@ -56,7 +56,7 @@ def lgamma(f: Function, x: Value) -> Value:
     def reflected() -> list[Value]:
         sine = sin_of_pi(f, f.fsub(y, f.intrinsic("roundeven", y)))
         ratio = f.fdiv(const(f, y, math.pi), f.fmul(y, sine))
-        return [f.fsub(log(f, ratio), positive)]
+        return [f.fsub(log_of_normal(f, ratio), positive)]
 
     (result,) = where_rare(f, is_negative, reflected, [positive])
     return f.cast("fptrunc", f.select(f.cmp("oeq", y, infinity), infinity, result), F32)
@@ -80,7 +80,7 @@ def _lgamma_positive(f: Function, y: Value) -> Value:
     series = f.fsub(f.fadd(series, const(f, y, 0.5 * math.log(2 * math.pi))), y)
     factor = f.select(far, f.fsub(y, const(f, y, 0.5)), f.select(below, const(f, y, -1.0), one))
     argument = f.select(f.binary("or", far, below), y, product)
-    return muladd(f, factor, log(f, argument), f.select(far, series, near))
+    return muladd(f, factor, log_of_normal(f, argument), f.select(far, series, near))
 
 
 def digamma(f: Function, x: Value) -> Value:
@@ -114,4 +114,4 @@ def _digamma_positive(f: Function, y: Value) -> tuple[Value, Value]:
     inverse = f.fdiv(const(f, y, 1.0), w)
     square = f.fmul(inverse, inverse)
     series = muladd(f, square, polynomial(f, square, _DIGAMMA_SERIES), f.fmul(inverse, const(f, y, -0.5)))
-    return log(f, w), f.fsub(series, inverses)
+    return log_of_normal(f, w), f.fsub(series, inverses)

@@ -69,19 +69,32 @@ def normalized(f: Function, x: Value, least: int = 0) -> tuple[Value, Value]:
 
 def log(f: Function, x: Value) -> Value:
     """Natural logarithm."""
-
-    def usual(m: Value, e: Value) -> Value:
-        return _sum(f, f.fsub(m, const(f, x, 1.0)), e)
+    usual = _log_usual(f, x)
 
     def slow() -> list[Value]:
-        result = usual(*normalized(f, x))
-        result = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
-        result = f.select(f.cmp("oeq", x, const(f, x, 0.0)), const(f, x, -math.inf), result)
-        return [f.select(f.cmp("oge", x, const(f, x, 0.0)), result, const(f, x, math.nan))]
+        m, e = normalized(f, x)
+        return [_ended(f, x, _sum(f, f.fsub(m, const(f, x, 1.0)), e))]
 
+    return where_rare(f, is_unusual(f, x), slow, [usual])[0]
+
+
+def log_of_normal(f: Function, x: Value) -> Value:
+    """The same of what is no denormal number."""
+    usual = _log_usual(f, x)
+    return where_rare(f, is_unusual(f, x), lambda: [_ended(f, x, usual)], [usual])[0]
+
+
+def _log_usual(f: Function, x: Value) -> Value:
+    """Of a positive normal number."""
     m, exponent = split(f, x)
-    fast = usual(m, f.cast("sitofp", exponent, x.type.element))
-    return where_rare(f, is_unusual(f, x), slow, [fast])[0]
+    return _sum(f, f.fsub(m, const(f, x, 1.0)), f.cast("sitofp", exponent, x.type.element))
+
+
+def _ended(f: Function, x: Value, log: Value) -> Value:
+    """The logarithm of x, which is `log` where x is a positive number."""
+    ended = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, log)
+    ended = f.select(f.cmp("oeq", x, const(f, x, 0.0)), const(f, x, -math.inf), ended)
+    return f.select(f.cmp("oge", x, const(f, x, 0.0)), ended, const(f, x, math.nan))
 
 
 def is_unusual(f: Function, x: Value) -> Value:
@@ -142,10 +155,4 @@ def log_of_sum(f: Function, u: Value, lost: Value, doubled: Value | None = None)
         e = f.fadd(e, f.select(doubled, one, const(f, u, 0.0)))
     result = _sum(f, r, e, f.fsub(lost, f.fsub(r, base)))
 
-    def ends() -> list[Value]:
-        zero, infinity = const(f, u, 0.0), const(f, u, math.inf)
-        ended = f.select(f.cmp("oeq", u, infinity), u, result)
-        ended = f.select(f.cmp("oeq", u, zero), f.fneg(infinity), ended)
-        return [f.select(f.cmp("oge", u, zero), ended, const(f, u, math.nan))]
-
-    return where_rare(f, is_unusual(f, u), ends, [result])[0]
+    return where_rare(f, is_unusual(f, u), lambda: [_ended(f, u, result)], [result])[0]

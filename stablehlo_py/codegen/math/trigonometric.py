@@ -155,8 +155,17 @@ def _is_odd(f: Function, q: Value) -> Value:
 
 def _circular(f: Function, x: Value, quarter: int, is_small: bool) -> Value:
     """sin(x + quarter pi/2)."""
-    q, r, low = _reduced(f, x, is_small=is_small)
-    return _in_quarter(f, q, _sine(f, r, low), _cosine(f, r, low), quarter)
+    return _in_quarter(f, *_in_parts(f, x, None, is_small), quarter)
+
+
+def _in_parts(f: Function, x: Value, added: Value | None, is_small: bool) -> tuple[Value, Value, Value]:
+    """(q, sin r, cos r) of `_reduced`. Computed once for sines and cosines of an angle: each takes both."""
+    key = ("circular", x.ref, added and added.ref, is_small)
+    known: tuple[Value, Value, Value] | None = f.recall(key)
+    if known is None:
+        q, r, low = _reduced(f, x, added, is_small)
+        known = f.remember(key, (q, _sine(f, r, low), _cosine(f, r, low)))
+    return known
 
 
 def _in_quarter(f: Function, q: Value, sine: Value, cosine: Value, quarter: int) -> Value:
@@ -195,9 +204,8 @@ def cos(f: Function, x: Value, is_small: bool = False) -> Value:
 
 def cos_sin(f: Function, x: Value, added: Value | None = None) -> tuple[Value, Value]:
     """Cosine and sine of x + added, by one reduction; `added` is at most 1/16, and 0 where x is."""
-    q, r, low = _reduced(f, x, added)
-    sine, cosine = _sine(f, r, low), _cosine(f, r, low)
-    return _in_quarter(f, q, sine, cosine, 1), _zeros_kept(f, x, _in_quarter(f, q, sine, cosine, 0))
+    parts = _in_parts(f, x, added, is_small=False)
+    return _in_quarter(f, *parts, 1), _zeros_kept(f, x, _in_quarter(f, *parts, 0))
 
 
 def tan(f: Function, x: Value, is_small: bool = False) -> Value:
