@@ -26,12 +26,14 @@ from stablehlo_py.backends.cpu.kernels.fourier_stage import (
     Write,
     pair,
     roots,
+    scaled,
     swapped,
 )
 from stablehlo_py.backends.cpu.kernels.shared_function import call_piece
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.complex import Pair
 from stablehlo_py.codegen.tables import table_among
 from stablehlo_py.codegen.types import PARTS, Element, Lanes
 from stablehlo_py.dialect.symint import IntLike
@@ -65,7 +67,8 @@ def prime_factors(n: int) -> list[int]:
 
 
 def radices(n: int, registers: int) -> list[int]:
-    """The radices of the stages of a transform of length n, powers of two first. Radix 8 needs 32 registers."""
+    """The radices of the stages of a transform of length n, powers of two first. Radix 8 needs 32 registers; the first
+    and the last stage, which have code of their own, take radix 4 where there are two of it."""
     odd = [factor for factor in prime_factors(n) if factor != 2]
     twos = (n & -n).bit_length() - 1
     if registers < 32:
@@ -73,7 +76,7 @@ def radices(n: int, registers: int) -> list[int]:
     if twos < 3:
         return [[], [2], [4]][twos] + odd
     fours = {0: 0, 1: 2, 2: 1}[twos % 3]
-    return [8] * ((twos - 2 * fours) // 3) + [4] * fours + odd
+    return [4] * (fours - 1) + [8] * ((twos - 2 * fours) // 3) + [4] * min(fours, 1) + odd
 
 
 def interleaved(numbers: np.ndarray) -> np.ndarray:
@@ -241,11 +244,17 @@ class LaneTransform:
             self._rows(f, self.target, outer, start, buffers[len(self.stages) % 2], load=False)
 
     def _ends(self, f: Function, block: Index, twist: tuple[Value | None, Value] | None) -> Ends:
+        if self.target_rows:  # the same is done where rows are written
+            return Ends(self.scratch)
         base, within = twist or (None, None)
         if base is not None:
             base = f.gep(base, f.imul(block, 2 * self.n), self.part)
         scale = None if self.scale == 1.0 else f.const(self.scale, self.part)
         return Ends(self.scratch, base, within, scale, self.exchange.leaving)
+
+    def _result(self, f: Function, value: Pair) -> Pair:
+        """A result as it is written to memory."""
+        return swapped(scaled(f, value, self.scale), self.exchange.leaving)
 
     def _place(self, f: Function, number: Value) -> tuple[Index, Index, Index, Value | None]:
         """Of a group: outer number, block, first of the transforms, and which of its lanes are in the array."""
@@ -294,8 +303,8 @@ class LaneTransform:
         else:
             assert ends is not None
             given = [ends.base, ends.within, ends.scale]
-            between, along, scaled = (value is not None for value in given)
-            stage = Stage(self.scratch, radix, reads, writes, self.exchange.leaving, True, between, along, scaled)
+            flags = (value is not None for value in given)
+            stage = Stage(self.scratch, radix, reads, writes, ends.inverse, True, *flags)
         distances = [f.index(distance) for _, distance in (source, target) if distance is not None]
         values = [value for value in given if value is not None]
         call_piece(f, stage, [source[0], target[0], *map(f.const, sizes), *distances, *values], apart=True)
@@ -316,7 +325,7 @@ class LaneTransform:
         return lambda j, value: types.store(f, self.of, value, pointer, f.imul(j, self.width), mask)
 
     def _rows(self, f: Function, array: Array, outer: Index, start: Index, buffer: Value, *, load: bool) -> None:
-        """Between rows of memory and scratch; parts are exchanged on the way into a transform that asks for it."""
+        """Between rows of memory and scratch, with what happens to numbers on the way."""
         first = f.imul(f.iadd(f.imul(outer, self.width), start), self.n)
         pointer = f.gep(array.address(f, self.of), f.imul(first, 2), self.part)
         if load:
@@ -328,6 +337,6 @@ class LaneTransform:
         else:
 
             def get(j: Index, number: int) -> Lanes:
-                return self.scratch.read(f, buffer, j)(number)
+                return self._result(f, self.scratch.read(f, buffer, j)(number))
 
             store_rows(f, self.of, pointer, self.n, self.lanes, get)

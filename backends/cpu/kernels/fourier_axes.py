@@ -16,7 +16,14 @@ import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Part
-from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, Array, LaneTransform, prime_factors, require_table
+from stablehlo_py.backends.cpu.kernels.fourier import (
+    LARGEST_RADIX,
+    Array,
+    LaneTransform,
+    prime_factors,
+    radices,
+    require_table,
+)
 from stablehlo_py.backends.cpu.kernels.fourier_phases import Chirp, Phases, copy, product
 from stablehlo_py.backends.cpu.kernels.fourier_prime import PrimeTransform, is_served
 from stablehlo_py.backends.cpu.kernels.fourier_stage import FORWARD, Exchange, roots
@@ -135,7 +142,7 @@ class Transforms(Phases):
         """The lengths of the two passes that transforms of rows are done in; None: it is one pass."""
         lanes = self._fitting(n, self.lanes)
         known = is_known(rows)  # else there may be fewer rows than lanes
-        return _split(n) if not known or lanes < self.lanes or rows < self.lanes else None
+        return _split(n, self.target.registers) if not known or lanes < self.lanes or rows < self.lanes else None
 
     def _lanes_of_rows(self, n: int, rows: IntLike) -> int:
         """How many rows one pass takes at a time."""
@@ -219,9 +226,18 @@ def _parts(numbers: np.ndarray) -> np.ndarray:
     return np.concatenate([numbers.real, numbers.imag])
 
 
-def _split(n: int) -> tuple[int, int] | None:
-    """Two factors of n, as equal as possible; None where that is not worth it."""
+def _split(n: int, registers: int) -> tuple[int, int] | None:
+    """Two factors of n, as equal as possible, in the order in which they take less code; None where that is not worth
+    it."""
     if n < 16:
         return None
     small = next(factor for factor in range(math.isqrt(n), 0, -1) if n % factor == 0)
-    return (small, n // small) if small > 3 else None
+    if small <= 3:
+        return None
+    return min((small, n // small), (n // small, small), key=lambda halves: _numbers(halves, registers))
+
+
+def _numbers(halves: tuple[int, int], registers: int) -> int:
+    """Of all stages that are different code in passes of these lengths: columns are read and written, rows written."""
+    columns, rows = (radices(n, registers) for n in halves)
+    return sum((columns[0], columns[-1], rows[-1], *{*columns[1:-1], *rows[:-1]}))

@@ -11,7 +11,7 @@ import numpy as np
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.fourier import Array
-from stablehlo_py.backends.cpu.kernels.fourier_stage import Exchange, multiply, pair, swapped
+from stablehlo_py.backends.cpu.kernels.fourier_stage import Exchange, multiply, pair, scaled, swapped
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -89,9 +89,11 @@ def sweep(
     lanes: int | None = None,
     *,
     in_place: bool = False,
+    once: Callable[[Function, Index], None] | None = None,
 ) -> None:
     """A phase that does elements low <= k < high of every row, `lanes` at a time: the last ones with some before them
-    once more, under a mask where there are not as many, or where `body` reads what it writes (`in_place`)."""
+    once more, under a mask where there are not as many, or where `body` reads what it writes (`in_place`). `once` is
+    done once a row, too."""
     lanes = lanes or plan.lanes
     chunks = max(1, -(-(high - low) // plan.chunk))
     enough = isinstance(high, int) and high - low >= lanes
@@ -99,9 +101,13 @@ def sweep(
 
     def emit(f: Function) -> None:
         def chunk(number: Value) -> None:
-            row = f.idiv(number, chunks)
-            first = f.iadd(f.imul(f.irem(number, chunks), plan.chunk), low)
+            row, part = f.idiv(number, chunks), f.irem(number, chunks)
+            first = f.iadd(f.imul(part, plan.chunk), low)
             last = f.imin(f.iadd(first, plan.chunk), high)
+            if once and isinstance(part, Value):
+                f.if_(f.cmp("eq", part, f.const(0)), lambda: once(f, row))
+            elif once:  # a row is one chunk
+                once(f, row)
             if even:
                 f.loop(first, last, lanes, lambda k: body(f, row, k, lanes, None))
                 return
@@ -127,19 +133,12 @@ def table_load(f: Function, plan: Phases, base: Value, count: int, k: Index, lan
     return real, imaginary
 
 
-def _scaled(f: Function, value: Pair, scale: float) -> Pair:
-    if scale == 1.0:
-        return value
-    factor = f.const(scale, value[0].type)
-    return f.fmul(value[0], factor), f.fmul(value[1], factor)
-
-
 def copy(plan: Phases, source: Array, target: Array, count: IntLike, scale: float) -> None:
     """target = scale * source."""
 
     def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
         value = pair(types.load(f, plan.of, source.address(f, plan.of), k, lanes, mask))
-        types.store(f, plan.of, _scaled(f, value, scale), target.address(f, plan.of), k, mask)
+        types.store(f, plan.of, scaled(f, value, scale), target.address(f, plan.of), k, mask)
 
     sweep(plan, "copy", 1, 0, count, body)
 
@@ -198,7 +197,7 @@ class Chirp:
         def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
             value = pair(types.load(f, plan.of, rows.address(f, plan.of), f.iadd(f.imul(row, m), k), lanes, mask))
             value = multiply(f, swapped(value), table_load(f, plan, self.table(f), n, k, lanes, mask))
-            value = swapped(_scaled(f, value, scale), self.exchange.leaving)
+            value = swapped(scaled(f, value, scale), self.exchange.leaving)
             types.store(f, plan.of, value, target.address(f, plan.of), self._place(f, row, k), mask)
 
         self._sweep("chirped", body)

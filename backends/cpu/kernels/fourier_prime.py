@@ -74,14 +74,10 @@ class PrimeTransform(LaneTransform):
             return swapped(self._column_read(f, outer, start, at, mask)(0), self.exchange.entering)
 
         def finish(at: Index, value: Pair) -> None:
-            if self.scale != 1.0:
-                scale = f.const(self.scale, value[0].type)
-                value = f.fmul(value[0], scale), f.fmul(value[1], scale)
-            value = swapped(value, self.exchange.leaving)
             if self.target_rows:
                 self.scratch.write(f, buffers[0], at)(0, value)
             else:
-                self._column_write(f, outer, start, at, mask)(0, value)
+                self._column_write(f, outer, start, at, mask)(0, self._result(f, value))
 
         def reader(done: int, stage: int, base: Index) -> Read:
             if done + stage:

@@ -54,6 +54,14 @@ def swapped(a: Pair, swap: bool = True) -> Pair:
     return (a[1], a[0]) if swap else a
 
 
+def scaled(f: Function, a: Pair, scale: float) -> Pair:
+    """A number times a real one."""
+    if scale == 1.0:
+        return a
+    factor = f.const(scale, a[0].type)
+    return f.fmul(a[0], factor), f.fmul(a[1], factor)
+
+
 class Exchange(NamedTuple):
     """Whether real and imaginary parts are exchanged on the way into a transform, and on the way out. An inverse
     transform is a forward one with both."""
@@ -207,10 +215,10 @@ class Ends:
     tables' entries (of a number in all lanes, of each lane) and by a factor, and exchanges their parts."""
 
     scratch: Scratch
-    base: Value | None
-    within: Value | None
-    scale: Value | None
-    inverse: bool
+    base: Value | None = None
+    within: Value | None = None
+    scale: Value | None = None
+    inverse: bool = False
 
     def finished(self, f: Function, at: Index, value: Pair) -> Pair:
         """Result number `at`."""

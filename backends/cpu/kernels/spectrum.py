@@ -36,15 +36,13 @@ def forward(plan: Transforms, source: Array, target: Array, rows: IntLike, n: in
         value = f.fadd(f.fmul(even[0], quarter), turned[1]), f.fsub(f.fmul(even[1], quarter), turned[0])
         types.store(f, plan.of, value, target.address(f, plan.of), to, mask)
 
-    sweep(plan, "unpack", rows, 1, half, body)
-
-    def ends(f: Function, row: Index, _k: Index, _lanes: int, _mask: Value | None) -> None:
+    def ends(f: Function, row: Index) -> None:
         first = pair(types.load(f, plan.of, packed.address(f, plan.of), f.imul(row, half)))
         zero, to = f.const(0.0, first[0].type), f.imul(row, half + 1)
         types.store(f, plan.of, (f.fadd(*first), zero), target.address(f, plan.of), to)
         types.store(f, plan.of, (f.fsub(*first), zero), target.address(f, plan.of), f.iadd(to, half))
 
-    sweep(plan, "ends", rows, 0, 1, ends, lanes=1)
+    sweep(plan, "unpack", rows, 1, half, body, once=ends)
 
 
 def inverse(plan: Transforms, source: Array, target: Array, rows: IntLike, n: int, scale: float) -> None:
@@ -66,15 +64,13 @@ def inverse(plan: Transforms, source: Array, target: Array, rows: IntLike, n: in
         value = f.fadd(even[1], turned[0]), f.fsub(even[0], turned[1])  # with parts exchanged
         types.store(f, plan.of, value, packed.address(f, plan.of), f.iadd(f.imul(row, half), k), mask)
 
-    sweep(plan, "pack", rows, 1, half, body)
-
-    def first(f: Function, row: Index, _k: Index, _lanes: int, _mask: Value | None) -> None:
+    def first(f: Function, row: Index) -> None:
         base, pointer = f.imul(row, half + 1), source.address(f, plan.of)
         low, high = (pair(types.load(f, plan.of, pointer, f.iadd(base, k)))[0] for k in (0, half))
         value = f.fsub(low, high), f.fadd(low, high)
         types.store(f, plan.of, value, packed.address(f, plan.of), f.imul(row, half))
 
-    sweep(plan, "first", rows, 0, 1, first, lanes=1)
+    sweep(plan, "pack", rows, 1, half, body, once=first)
     plan.along(packed, target, rows, half, 1, Exchange(leaving=True), scale)
 
 

@@ -19,7 +19,15 @@ from stablehlo_py.backends.cpu.kernels import fft
 from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.kernels.fourier import Array, interleaved, radices
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
-from stablehlo_py.backends.cpu.kernels.fourier_stage import FORWARD, Exchange, butterfly, multiply, roots, swapped
+from stablehlo_py.backends.cpu.kernels.fourier_stage import (
+    FORWARD,
+    Exchange,
+    butterfly,
+    multiply,
+    roots,
+    scaled,
+    swapped,
+)
 from stablehlo_py.backends.gpu.kernels import serial
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -234,7 +242,4 @@ class _Block:
             turns = f.imul(j, transform)
             value = multiply(f, value, self._number(f, self.coarse(f), f.idiv(turns, self.low)))
             value = multiply(f, value, self._number(f, self.fine(f), f.irem(turns, self.low)))
-        if self.scale != 1.0:
-            scale = f.const(self.scale, self.part)
-            value = f.fmul(value[0], scale), f.fmul(value[1], scale)
-        return swapped(value, self.exchange.leaving)
+        return swapped(scaled(f, value, self.scale), self.exchange.leaving)

@@ -166,7 +166,7 @@ def test_roots_are_exact_where_they_can_be() -> None:
 
 def test_radices() -> None:
     assert prime_factors(360) == [2, 2, 2, 3, 3, 5]
-    assert radices(1024, 32) == [8, 8, 4, 4]
+    assert radices(1024, 32) == [4, 8, 8, 4]
     assert radices(1024, 16) == [4] * 5
     for n in (2, 6, 30, 128, 729, 1000):
         for registers in (16, 32):
