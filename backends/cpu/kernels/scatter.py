@@ -3,21 +3,23 @@ threads.
 
 Spec: section scatter. For every scatter index the window's in-bounds part is a box (or, where windows count as a whole,
 dialect/scatter_windows.py, all of it or nothing); its innermost dimension is
-vectorized where it is contiguous in operands and updates, and split over threads where no index moves along it (an
-embedding's gradient).
+vectorized where it is contiguous in operands and updates. Threads are owners of places: each goes through all indices,
+and combines what lies in its part of the operand.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import nest, offset
 from stablehlo_py.backends.common.scatter import ScatterLayout
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import F32, F64, Function, Index, Value
@@ -36,6 +38,9 @@ from stablehlo_py.mlir import ir
 # cache that is not the nearest.
 UPDATE_NS, VECTOR_NS, LINE_NS, LINE_BYTES = 1.5, 0.25, 2.5, 64
 TOGETHER = 4  # updates of single elements in a trip of the loop over them
+# Owners have every OWNERS-th piece, as popular places lie side by side, of PIECE_BYTES, as processors fetch lines near
+# what they write. A thread passes over another's update in OTHERS_NS, and does at least OTHERS_SHARE times of that.
+OWNERS, PIECE_BYTES, OTHERS_NS, OTHERS_SHARE = 16, 1024, 1.0, 3
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -47,13 +52,13 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     layout = ScatterLayout.of(op)
     if num_elements(op.operands[count + 1]):
         f = phase_function(fusion, target, ".update")
-        parts.append(op_phase(f, *_emit_updates(f, fusion, op, count, layout, target)))
+        parts.append(finished(f, *_emit_updates(f, fusion, op, count, layout, target)))
     return Kernel.of(*parts)
 
 
 def _emit_updates(
     f: Function, fusion: Fusion, op: ir.OpView, count: int, layout: ScatterLayout, target: CpuTarget
-) -> tuple[IntLike, float]:
+) -> tuple[IntLike, float, int]:
     rank = len(layout.operand)
     operand_strides, update_strides = row_major_strides(layout.operand), row_major_strides(layout.updates)
     index_strides = row_major_strides(layout.indices)
@@ -63,8 +68,11 @@ def _emit_updates(
     bits = max(element(value).storage.bits for value in op.operands[:count])
     # Not vectors of 64 bytes: arrays of NumPy are aligned to 16, so each row of theirs would lie in two cache lines.
     lanes = min(target.lanes(bits), 256 // bits) if contiguous else 1
-    split, share = contiguous and last not in layout.index_of, 8 * target.lanes(bits)
-    blocks = -(-layout.window(last) // share) if split else 1
+    counts = [layout.updates[d] for d in layout.update_scatter_dims]
+    updates, elements = math.prod(map(size_hint, counts)), size_hint(num_elements(op.operands[count + 1]))
+    lines = max(0, elements * bits // 8 // LINE_BYTES - updates)
+    work_ns = UPDATE_NS * updates + VECTOR_NS * elements / lanes + LINE_NS * lines
+    owners = _Owners.of(layout, bits, work_ns, updates)
     indices_pointer, indices_element = operand(f, fusion, op.operands[count]), element(op.operands[count])
     combine = combiner(f, op)
     whole = WHOLE_WINDOWS in op.attributes
@@ -78,6 +86,8 @@ def _emit_updates(
         starts = layout.starts(place, index)
         bounds: list[tuple[Index, Index]] = []
         inside: list[Value] = []  # a test instead of a loop's bounds
+        if owners:
+            inside.append(owners.have(f, starts))
         for dimension in range(rank):
             low: Index = 0
             high: Index = layout.window(dimension)
@@ -89,8 +99,6 @@ def _emit_updates(
                 high = f.imin(high, f.isub(layout.operand[dimension], starts[dimension]))
             bounds.append((low, high))
         update_base = offset(f, place, [update_strides[dimension] for dimension in layout.update_scatter_dims])
-        if blocks != 1:
-            bounds[last] = (f.imul(f.begin, share), f.imin(f.imul(f.end, share), layout.window(last)))
         outer = bounds[:-1] if contiguous else bounds
 
         def row(window: list[Index]) -> None:
@@ -105,8 +113,8 @@ def _emit_updates(
                 low, high = bounds[last]
                 length = layout.window(last)
                 vector = partial(vector_at, at, to, source)
-                if isinstance(length, int) and (split or (low, high) == (0, length)):
-                    _row_of_vectors(f, length, 0 if blocks == 1 else share, lanes, vector)
+                if isinstance(length, int) and (low, high) == (0, length):
+                    _row_of_vectors(f, length, lanes, vector)
                 else:
                     mask = partial(f.tail_mask, lanes=lanes) if lanes > 1 else lambda remaining: None
                     f.loop(low, high, lanes, lambda i: vector(i, lanes, mask(f.isub(high, i))))
@@ -137,12 +145,40 @@ def _emit_updates(
                 value = f.opaque(value)  # LLVM stores a choice between what was there and other values with a mask
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
-    counts = [layout.updates[d] for d in layout.update_scatter_dims]
     _each_update(f, counts, 1 if contiguous else TOGETHER, one)
-    updates = math.prod(map(size_hint, counts))
-    elements = size_hint(num_elements(op.operands[count + 1]))
-    lines = max(0, elements * bits // 8 // LINE_BYTES - updates)
-    return blocks, UPDATE_NS * updates + (VECTOR_NS * elements / lanes + LINE_NS * lines) / size_hint(blocks)
+    return (OWNERS, work_ns / OWNERS, owners.grain) if owners else (1, work_ns, 1)
+
+
+@dataclass(frozen=True)
+class _Owners:
+    """Of the places along a dimension; iterations are owners.
+
+    Attributes:
+        dimension: indices move windows along it that are one place long.
+        piece: binary logarithm of the places that an owner has side by side.
+        grain: owners that are worth a thread.
+    """
+
+    dimension: int
+    piece: int
+    grain: int
+
+    @classmethod
+    def of(cls, layout: ScatterLayout, bits: int, work_ns: float, updates: int) -> _Owners | None:
+        """For so many updates; None: they are no work for two threads."""
+        moved = [d for d in layout.index_of if layout.window(d) == 1]
+        dimension = max(moved, key=lambda d: size_hint(layout.operand[d]), default=None)
+        grain = COSTS.grain(work_ns / OWNERS, max(COSTS.op_grain_ns, OTHERS_SHARE * OTHERS_NS * updates))
+        if dimension is None or 2 * grain > OWNERS:
+            return None
+        place_bytes = max(1, size_hint(row_major_strides(layout.operand)[dimension]) * bits // 8)
+        return cls(dimension, max(0, math.ceil(math.log2(PIECE_BYTES / place_bytes))), grain)
+
+    def have(self, f: Function, starts: Sequence[Index]) -> Value:
+        """Whether the owners of this range have a window that begins there."""
+        owner = f.binary("lshr", f.index(starts[self.dimension]), f.const(self.piece))
+        owner = f.binary("and", owner, f.const(OWNERS - 1))
+        return f.cmp("ult", f.binary("sub", owner, f.begin), f.index(f.isub(f.end, f.begin)))
 
 
 def _each_update(f: Function, counts: list[IntLike], together: int, one: Callable[[list[Index]], None]) -> None:
@@ -160,39 +196,16 @@ def _each_update(f: Function, counts: list[IntLike], together: int, one: Callabl
 
 
 def _row_of_vectors(
-    f: Function, length: int, share: int, lanes: int, vector_at: Callable[[Index, int, Value | None], None]
+    f: Function, length: int, lanes: int, vector_at: Callable[[Index, int, Value | None], None]
 ) -> None:
-    """A row of known length, or those of its shares that an iteration is, of whole vectors but for its end. Masks only
-    where no vector fits: what a masked store wrote is not forwarded to loads, and rows that follow each other often
-    have the same place."""
+    """A row of known length, of whole vectors but for its end. Masks only where no vector fits: what a masked store
+    wrote is not forwarded to loads, and rows that follow each other often have the same place."""
     whole, rest = length // lanes * lanes, length % lanes
-
-    def tail() -> None:
+    if length > 8 * lanes:
+        f.loop(0, whole, lanes, lambda i: vector_at(i, lanes, None))
+    else:
+        for place in range(0, whole, lanes):
+            vector_at(place, lanes, None)
+    if rest:
         exact = rest & (rest - 1) == 0
         vector_at(whole, rest if exact else lanes, None if exact else f.tail_mask(rest, lanes))
-
-    def vectors(low: Index, count: int) -> None:
-        for number in range(count):
-            vector_at(f.iadd(low, number * lanes), lanes, None)
-
-    def end_of_row(low: int) -> None:
-        vectors(low, (whole - low) // lanes)
-        if rest:
-            tail()
-
-    def shares_of_row() -> None:
-        shares = length // share
-        f.loop(f.begin, f.imin(f.end, shares), 1, lambda number: vectors(f.imul(number, share), share // lanes))
-        if shares * share < length:
-            f.if_(f.cmp("sgt", f.index(f.end), f.index(shares)), lambda: end_of_row(shares * share))
-
-    def whole_row() -> None:
-        if length > 8 * lanes:
-            f.loop(0, whole, lanes, lambda i: vector_at(i, lanes, None))
-        end_of_row(whole if length > 8 * lanes else 0)
-
-    if not share:
-        whole_row()
-    else:
-        all_of_it = f.cmp("eq", f.index(f.isub(f.end, f.begin)), f.index(-(-length // share)))
-        f.if_(all_of_it, whole_row, shares_of_row)

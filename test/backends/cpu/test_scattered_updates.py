@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from one_kernel import here, run_kernel
+from one_kernel import compile_kernel, here, run_kernel
 
+from stablehlo_py.backends.cpu.kernels.scatter import OWNERS
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE
 
 NODES, EDGES = 37, 501
@@ -70,7 +71,7 @@ def rows(element: str, width: int) -> str:
 
 
 @pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
-@pytest.mark.parametrize("width", [1, 3, 12, 64, 100, 300])  # whole vectors or not, of which threads get shares or not
+@pytest.mark.parametrize("width", [1, 3, 12, 64, 100, 300])  # whole vectors or not, work for several threads or not
 @pytest.mark.parametrize("element", DTYPES)
 def test_products_of_gathered_rows(element: str, width: int, target) -> None:
     """The same of whole rows, whose vectors share what is one number a row."""
@@ -85,3 +86,10 @@ def test_products_of_gathered_rows(element: str, width: int, target) -> None:
         if 0 <= place < NODES:
             expected[place] += message
     np.testing.assert_array_equal(result, expected)
+
+
+def test_threads_own_places_where_rows_are_long() -> None:
+    """Each goes through all indices, so it has to have more to do than that."""
+    wide, narrow = (compile_kernel(rows("f32", width), AVX2).kernel.phases[-1] for width in (300, 3))
+    assert (wide.iterations, narrow.iterations) == (OWNERS, 1)
+    assert wide.iterations >= 2 * wide.grain
