@@ -9,6 +9,8 @@ from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.codegen.builder import Function, Index, Value
 
+MULTIPLES = 4  # of a stride: rows of A that share an address
+
 
 @dataclass(frozen=True)
 class RegisterTile:
@@ -16,7 +18,8 @@ class RegisterTile:
 
     Attributes:
         a, b: how the scalars of the operands are read.
-        row_stride: from a row of A to the next.
+        row_stride: from a row of A to the next. multiples: it, twice it, and so on to MULTIPLES times, where these are
+            arguments: LLVM adds up addresses of rows that it knows to be as far apart, and each waits for the last.
         prefetched: scalars of B's next row that are fetched meanwhile.
         masks: of each vector of B, the valid scalars; None: all.
     """
@@ -30,6 +33,7 @@ class RegisterTile:
     row_stride: Index
     prefetched: int = 0
     masks: Sequence[Value | None] = field(default=())
+    multiples: Sequence[Value] = field(default=())
 
     def products(self, f: Function, a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
         """`sums`, and the products of one step."""
@@ -43,9 +47,9 @@ class RegisterTile:
         result, parts = list(sums), self.arithmetic.parts
         for line in range(self.height * parts):
             if isinstance(self.row_stride, Value):
-                # Row by row, lest there be a register for each multiple of the stride.
-                offset: Index = 0
-                a_at = f.gep(a_at, self.row_stride, self.a.element.storage) if line else a_at
+                if line and line % MULTIPLES == 0:
+                    a_at = f.gep(a_at, self._rows(f, MULTIPLES), self.a.element.storage)
+                offset = self._rows(f, line % MULTIPLES)
             else:
                 offset = line // parts * self.row_stride + line % parts
             one = f.splat(self.arithmetic.load(f, self.a, a_at, offset, 1), self.lanes)
@@ -53,6 +57,10 @@ class RegisterTile:
                 position = line * self.vectors + v
                 result[position] = self.arithmetic.multiply_add(f, one, columns[v], result[position])
         return result
+
+    def _rows(self, f: Function, count: int) -> Index:
+        """From a row of A to the one that is so many after it."""
+        return self.multiples[count - 1] if count and self.multiples else f.imul(self.row_stride, count)
 
 
 Side = tuple[Value, Sequence[Index], Operand]
@@ -81,6 +89,14 @@ def contract(
         at_b = f.gep(b_at, f.imul(index, steps_b[0]), of_b.element.storage)
         a, b = (at_a, steps_a[1:], of_a), (at_b, steps_b[1:], of_b)
         return contract(f, rest, a, b, inner, products, unroll=unroll, nonempty=nonempty)
+
+    def next_step(_: Index, at_a: Value, at_b: Value, *inner: Value) -> list[Value]:
+        a, b = (at_a, steps_a[1:], of_a), (at_b, steps_b[1:], of_b)
+        inner = contract(f, rest, a, b, inner, products, unroll=unroll, nonempty=nonempty)
+        return [f.gep(at_a, steps_a[0], of_a.element.storage), f.gep(at_b, steps_b[0], of_b.element.storage), *inner]
+
+    if isinstance(steps_a[0], Value) or isinstance(steps_b[0], Value):  # LLVM would multiply in each step
+        return f.loop(0, size, 1, next_step, [a_at, b_at, *sums], nonempty=nonempty)[2:]
 
     if unroll and isinstance(size, int):
         for index in range(size):

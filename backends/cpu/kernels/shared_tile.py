@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic, packed_arithmetic
-from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, contract
+from stablehlo_py.backends.cpu.kernels.register_tile import MULTIPLES, RegisterTile, contract
 from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value, vector
@@ -70,6 +70,11 @@ class SharedTile:
         """Its code."""
         return _text(self, target)
 
+    @property
+    def multiples(self) -> int:
+        """How many multiples of the stride of A's rows are arguments."""
+        return 0 if self.neighbours else min(MULTIPLES, self.height - 1)
+
     def call(
         self,
         f: Function,
@@ -82,7 +87,8 @@ class SharedTile:
         the contracted axes; of B the first and the last of these. There may be fewer contracted axes than `levels`."""
         (a_at, row_stride, a_steps), (b_at, b_steps) = a, b
         missing = self.levels - len(sizes)
-        numbers: list[Index] = [row_stride, *[1] * missing, *sizes]
+        strides = [f.imul(row_stride, count + 1) for count in range(self.multiples)]
+        numbers: list[Index] = [*strides, *[1] * missing, *sizes]
         for steps in (a_steps, b_steps):
             numbers += [*[0] * missing, *steps]
         f.call(self.symbol, [sums, a_at, b_at, *map(f.index, numbers)], external=True)
@@ -107,15 +113,18 @@ def shares_tiles(problem: Problem, *, from_registers: bool, reads_elements: bool
 def _text(tile: SharedTile, target: CpuTarget) -> str:
     """The function."""
     levels = range(tile.levels)
-    names = ["row", *(f"{what}{level}" for what in ("size", "a", "b") for level in levels)]
+    rows = [f"row{count}" for count in range(tile.multiples)]
+    names = [*rows, *(f"{what}{level}" for what in ("size", "a", "b") for level in levels)]
     parameters = [("sums", PTR), ("operand_a", PTR), ("operand_b", PTR), *((name, I64) for name in names)]
     f = Function(tile.symbol, parameters, target.emitter(), noalias=("sums",))
     arithmetic = Arithmetic(ELEMENTS[tile.sums], boolean=tile.boolean)
     if tile.packed > 1:
         arithmetic = packed_arithmetic(arithmetic, tile.packed, tile.unsigned, target)
     of_a, of_b = (Operand("", 0, ELEMENTS[name]) for name in (tile.a, tile.b))
-    row_stride: Index = 1 if tile.neighbours else f.parameters["row"]
-    body = RegisterTile(arithmetic, of_a, of_b, tile.height, tile.vectors, tile.lanes, row_stride, tile.prefetched)
+    multiples = [f.parameters[name] for name in rows]
+    row_stride = multiples[0] if multiples else 1
+    of_tile = tile.height, tile.vectors, tile.lanes, row_stride, tile.prefetched
+    body = RegisterTile(arithmetic, of_a, of_b, *of_tile, multiples=multiples)
     type_ = vector(tile.lanes, arithmetic.accumulator)
     sizes, a_steps, b_steps = ([f.parameters[f"{what}{level}"] for level in levels] for what in ("size", "a", "b"))
     a, b = (f.operand_a, a_steps, of_a), (f.operand_b, b_steps, of_b)
