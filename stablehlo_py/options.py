@@ -18,10 +18,10 @@ MAX_PROCESSES = 1024  # of a grid, each of them a thread
 DYNAMIC = ("auto", "once", "specialize")
 SCATTER_WINDOWS = ("auto", "whole", "partial")
 # What the CPU backend generates code for, best first.
-CPUS = ("amx", "znver4", "avx512bf16", "avx512vnni", "avx512", "avxvnni", "avx2", "x86-64", "generic")
+CPUS = ("amx", "znver4", "avx512bf16", "avx512vnni", "avx512", "avxvnni", "znver3", "avx2", "x86-64", "generic")
 # CPUs that it generates object files for (docs/cpu-targets.md), and no programs of this process, by architecture.
 OTHER_CPUS = (
-    *("x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "sapphirerapids", "znver3"),
+    *("x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "sapphirerapids"),
     *("aarch64", "cortex-a53", "cortex-a72", "neoverse-n1", "neoverse-n2", "apple-m1", "neoverse-v1", "a64fx"),
     *("rv64gc", "rv64gcv", "rv64gcv-zvl256b", "rv64gcv-zvl512b"),
     *("wasm32", "wasm32-mvp"),
@@ -98,7 +98,7 @@ class Options:
         isolate: let a child process read bytes, text and files first, so that a damaged or hostile one cannot take this
             process down (docs/errors.md); False: for those that you trust. An `Exported` and a module are trusted.
         cpu: what code for the processor is generated for: "amx", "znver4", "avx512bf16", "avx512vnni", "avx512",
-            "avxvnni", "avx2", "x86-64" or "generic";
+            "avxvnni", "znver3", "avx2", "x86-64" or "generic";
             None: the best for this host, or, of the host's part of a program for a GPU, any. Object files can be
             generated for others too (`OTHER_CPUS`). The backend itself is the argument `target` of `compile`.
         gpu: what the backends "cuda" ("sm_80", "sm_90", "sm_90a", "sm_100") and "rocm" ("gfx90a", "gfx942", "gfx1100")

@@ -20,7 +20,7 @@ from stablehlo_py.codegen.index import affine_of
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, is_known, less, size_hint
 
-PAGE = 4096
+PAGE, LINE = 4096, 64
 TALLEST = 28  # rows of a register tile
 PANEL_VECTORS = 3  # where lanes come with the call: the tile is then high enough for a panel with one vector, too
 FEW_SUMS = 8  # accumulators of a tile, at least: what two multiply-adders have under way
@@ -383,6 +383,8 @@ def _packs_b(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget
     row_bytes = max(abs(int(axis.b)) for axis in contraction.k) * b.bits // 8
     whole = contraction.depth * n.size * arithmetic.parts * size
     strided = _conflicts(row_bytes, int(contraction.depth), 64) or whole > target.l2
+    # Rows of a panel that are no whole lines of the cache bring parts of its neighbours with them.
+    strided = strided or (uses >= 16 and width * size % LINE != 0 and whole >= target.l2 // 2)
     return contraction.depth > 64 and strided and n.size * arithmetic.parts > width
 
 
@@ -450,8 +452,9 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     slowest = int(contraction.k[0].size)
     chunk = slowest if arithmetic.complex else choose_chunk(contraction, rows.tiles)
     row_bytes = max(1, depth * chunk // slowest * bytes_ * parts)  # of A, for each chunk of the contracted axes
-    is_near = m * row_bytes <= target.l2 * 3 // 4  # beside a panel of B
-    block = rows.tiles if is_near else max(1, target.l2 // 2 // (row_bytes * height))
+    near = max(target.l2, target.l3) if chunk == slowest else target.l2  # the sums' buffer is read and written
+    is_near = m * row_bytes <= near * 3 // 4  # beside a panel of B
+    block = rows.tiles if is_near else max(1, near // 2 // (row_bytes * height))
     block = -(-rows.tiles // -(-rows.tiles // block))
     # Per multiply-add, streaming B costs 1 / rows of a block, streaming A costs 1 / width of a panel.
     panels_outside = b_bytes > target.l2 // 2 and block * height * parts < width

@@ -471,6 +471,6 @@ def test_symmetric_batches(target: CpuTarget) -> None:
 def test_what_is_not_symmetric_is_computed() -> None:
     compare_with_copy(random(256, 140), 1, BEST, by_row, is_mirrored=False)
     compare_with_copy(random(256, 127), 1, BEST, is_mirrored=False)  # a copy takes longer than the products
-    compare_with_copy(random(60, 140), 1, BEST, is_mirrored=False)
+    compare_with_copy(random(40, 140), 1, BEST, is_mirrored=False)  # less than two panels on any machine
     compare_with_copy(random(256, 140, dtype="c8"), 1, BEST, is_mirrored=False)
     compare_with_copy(random(2, 256, 140, dtype=ml_dtypes.bfloat16), 2, BASELINE, batch=[0], is_mirrored=True)
