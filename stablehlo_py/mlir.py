@@ -111,38 +111,39 @@ class CApi:
         folder = Path(next(iter(_mlir_libs.__path__)))
         self._library = ctypes.CDLL(str(folder / "libTorchMLIRAggregateCAPI.so"))
         pointer, string, flag, integer = ctypes.c_void_p, _StringRef, ctypes.c_bool, ctypes.c_int
-        self._context_create = self._function("mlirContextCreateWithThreading", pointer, flag)
-        self._context_destroy = self._function("mlirContextDestroy", None, pointer)
-        self._llvm_dialect = self._function("mlirGetDialectHandle__llvm__", pointer)
-        self._load_dialect = self._function("mlirDialectHandleLoadDialect", pointer, pointer, pointer)
-        self.module_parse = self._function("mlirModuleCreateParse", pointer, pointer, string)
-        self.module_operation = self._function("mlirModuleGetOperation", pointer, pointer)
-        self.module_destroy = self._function("mlirModuleDestroy", None, pointer)
-        self._translate = self._function("mlirTranslateModuleToLLVMIRToString", pointer, pointer)
-        self.engine_create = self._function(
+        self._context_create = self.function("mlirContextCreateWithThreading", pointer, flag)
+        self._context_destroy = self.function("mlirContextDestroy", None, pointer)
+        self._llvm_dialect = self.function("mlirGetDialectHandle__llvm__", pointer)
+        self._load_dialect = self.function("mlirDialectHandleLoadDialect", pointer, pointer, pointer)
+        self.module_parse = self.function("mlirModuleCreateParse", pointer, pointer, string)
+        self.module_operation = self.function("mlirModuleGetOperation", pointer, pointer)
+        self.module_destroy = self.function("mlirModuleDestroy", None, pointer)
+        self._translate = self.function("mlirTranslateModuleToLLVMIRToString", pointer, pointer)
+        self.engine_create = self.function(
             "mlirExecutionEngineCreate", pointer, pointer, integer, integer, pointer, flag, flag
         )
-        self.engine_register = self._function("mlirExecutionEngineRegisterSymbol", None, pointer, string, pointer)
-        self.engine_lookup = self._function("mlirExecutionEngineLookup", pointer, pointer, string)
-        self.engine_dump = self._function("mlirExecutionEngineDumpToObjectFile", None, pointer, string)
-        self.engine_destroy = self._function("mlirExecutionEngineDestroy", None, pointer)
+        self.engine_register = self.function("mlirExecutionEngineRegisterSymbol", None, pointer, string, pointer)
+        self.engine_lookup = self.function("mlirExecutionEngineLookup", pointer, pointer, string)
+        self.engine_dump = self.function("mlirExecutionEngineDumpToObjectFile", None, pointer, string)
+        self.engine_destroy = self.function("mlirExecutionEngineDestroy", None, pointer)
         size = ctypes.c_size_t
-        self.dense_raw_data = self._function("mlirDenseElementsAttrGetRawData", pointer, pointer)
-        self.dense_is_splat = self._function("mlirDenseElementsAttrIsSplat", flag, pointer)
-        self.is_dense = self._function("mlirAttributeIsADenseElements", flag, pointer)
-        self.dense_from_raw = self._function("mlirDenseElementsAttrRawBufferGet", pointer, pointer, size, pointer)
-        self.inherent_attribute = self._function("mlirOperationGetInherentAttributeByName", pointer, pointer, string)
-        self._dictionary_size = self._function("mlirDictionaryAttrGetNumElements", ctypes.c_ssize_t, pointer)
-        self._dictionary_entry = self._function(
+        self.dense_raw_data = self.function("mlirDenseElementsAttrGetRawData", pointer, pointer)
+        self.dense_is_splat = self.function("mlirDenseElementsAttrIsSplat", flag, pointer)
+        self.is_dense = self.function("mlirAttributeIsADenseElements", flag, pointer)
+        self.dense_from_raw = self.function("mlirDenseElementsAttrRawBufferGet", pointer, pointer, size, pointer)
+        self.inherent_attribute = self.function("mlirOperationGetInherentAttributeByName", pointer, pointer, string)
+        self._dictionary_size = self.function("mlirDictionaryAttrGetNumElements", ctypes.c_ssize_t, pointer)
+        self._dictionary_entry = self.function(
             "mlirDictionaryAttrGetElement", _NamedAttribute, pointer, ctypes.c_ssize_t
         )
-        self._identifier_text = self._function("mlirIdentifierStr", _Text, pointer)
+        self._identifier_text = self.function("mlirIdentifierStr", _Text, pointer)
         self._free = ctypes.CDLL(None).free
         self._free.argtypes = [pointer]
         # A capsule borrows its name: this object keeps it alive.
         self._attribute_capsule = ir.Attribute.__module__.split(".", maxsplit=1)[0].encode() + b".ir.Attribute._CAPIPtr"
 
-    def _function(self, name: str, result: object, *arguments: object) -> Any:
+    def function(self, name: str, result: object, *arguments: object) -> Any:
+        """A function of the library. Raises AttributeError: it has none of that name."""
         function = getattr(self._library, name)
         function.restype, function.argtypes = result, list(arguments)
         return function
@@ -168,6 +169,12 @@ class CApi:
             text = self._identifier_text(self._dictionary_entry(handle, number).name)
             found.append(ctypes.string_at(text.data, text.length).decode())
         return found
+
+    def llvm_version(self) -> int:
+        """The major version of LLVM."""
+        major = ctypes.c_uint()
+        self.function("LLVMGetVersion", None, *[ctypes.c_void_p] * 3)(ctypes.byref(major), None, None)
+        return major.value
 
     @contextmanager
     def llvm_context(self) -> Iterator[int]:

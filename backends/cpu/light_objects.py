@@ -1,9 +1,8 @@
 """Object files of light programs: their functions are LLVM IR (codegen/emitters/llvm_ir.py), and llvmlite's target
 machine, which is kept, makes machine code of it, in the calling thread.
 
-The ExecutionEngine (objects.py) takes 4 ms for a program of nothing, since it makes a JIT and ends it, whose own
-functions it compiles. But llvmlite's LLVM is older: the results are the same, and here and there code has some
-instructions more. And it lets one thread work at a time.
+No text of MLIR is read and written for that, as in objects.py. But llvmlite's LLVM is older: the results are the same,
+and here and there code has some instructions more. And it lets one thread work at a time.
 
 What runs for some nanoseconds only is compiled without optimization (`QUICK`), in half the time.
 """

@@ -1,8 +1,8 @@
 """From llvm-dialect text to machine code: compiled in shards over threads.
 
-Text is parsed, translated and compiled through MLIR's C API, which releases the GIL; each thread has a context of its
-own. The ExecutionEngine is used as a compiler only: its object file is what is cached, saved, and loaded (native.py),
-so a program loaded from disk is loaded in the same way as one just compiled.
+Text is parsed, translated and compiled by MLIR's library, without the GIL; each thread has a context of its own.
+LLVM's code generator (code_generator.py) makes an object file, or an ExecutionEngine where that is not to be had. It is
+what is cached, saved, and loaded (native.py), so a program from disk is loaded in the same way as one just compiled.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from stablehlo_py import forks
+from stablehlo_py.backends.cpu.code_generator import code_generator
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.split import function_object, remaining_object, section_of
@@ -27,8 +28,8 @@ from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
-# Shards grow, in characters of code: the first are small, so that threads begin while kernels are being written. An
-# engine costs 5-6 ms whatever it holds, so later ones hold twice as much as the one before, up to the last number.
+# Shards grow, in characters of code: the first are small, so that threads begin while kernels are being written. A
+# shard costs 3 ms whatever it holds, so later ones hold twice as much as the one before, up to the last number.
 FIRST_CHARACTERS, MOST_CHARACTERS = 16_000, 96_000
 # With one processor nothing is won by beginning early. Not all in one shard: nobody answers Ctrl-C while LLVM works.
 ALONE_CHARACTERS = 600_000
@@ -231,7 +232,7 @@ def _shares(units: list[Unit], count: int) -> list[list[Unit]]:
 
 def _compiled_apart(api: CApi, context: int, units: list[Unit]) -> list[bytes]:
     """Object files of some units: of each common one, of which those are made that the process does not know, and of
-    the others together. All are compiled in one engine, which costs more than to take its file apart."""
+    the others together. All are compiled as one module, which costs more than to take its file apart."""
     own = [unit for unit in units if not unit.is_common]
     common = [unit for unit in units if unit.is_common]
     if not common:
@@ -280,8 +281,9 @@ def _compiled(api: CApi, context: int, units: list[Unit]) -> bytes:
     module = api.module_parse(context, api.string(text))
     if not module:
         raise does_not_parse(text.decode())
+    generator = code_generator()
     try:
-        return _object(api, module, units)
+        return generator.object_of(context, module) if generator else _object_of_engine(api, module, units)
     finally:
         api.module_destroy(module)
 
@@ -307,7 +309,7 @@ def exported(units: Sequence[Unit]) -> str:
     return "\n".join([re.sub(r"@([\w.$-]+)(?=[( ])", renamed, text), *aliases])
 
 
-def _object(api: CApi, module: int, units: Sequence[Unit]) -> bytes:
+def _object_of_engine(api: CApi, module: int, units: Sequence[Unit]) -> bytes:
     # opt level 0: templates emit what should run; LLVM's mid-end gains nothing (docs/decisions.md). Third flag: keep
     # the object.
     engine = api.engine_create(module, 0, 0, None, True, False)

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from stablehlo_py import api
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import compile, features, light_objects, objects, program
+from stablehlo_py.backends.cpu.code_generator import code_generator
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
@@ -272,6 +274,22 @@ def test_small_code_that_does_not_parse_says_where() -> None:
 def test_the_order_of_objects_is_that_of_units() -> None:
     first, second = ([adder(number) for number in order] for order in ((1, 2), (1, 2)))
     assert compile_units(first) == compile_units(second)
+
+
+@pytest.mark.skipif(not code_generator(), reason="MLIR's library has no code generator that is known")
+def test_the_engine_makes_the_same_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = program_of("%0 = stablehlo.sine %x : tensor<10000xf32>")
+    options = shlo.Options(isolate=False, cache_dir=None, threads=1)
+    made = compile_program(text, options=options).objects
+    monkeypatch.setattr(objects, "code_generator", lambda: None)
+    objects.forget_functions()
+    assert compile_program(text, options=options).objects == made
+
+
+def test_threads_generate_code_at_once() -> None:
+    alone = [compile_units([adder(number)]) for number in range(8)]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda number: compile_units([adder(number)]), range(8))) == alone
 
 
 def test_functions_of_libm_are_found() -> None:

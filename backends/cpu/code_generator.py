@@ -1,0 +1,126 @@
+"""LLVM's code generator out of MLIR's library, without the JIT around it.
+
+MLIR's C API has it in an ExecutionEngine only, which makes a JIT and ends it, and for its end compiles a module of its
+own (docs/decisions.md). LLVM's C API for it is not in the library. But the C++ functions under that are, by names that
+say the types of all arguments: a library in which these are others has none of the names. What names do not say,
+numbers of enumerations and that a value lies at the start of an `Expected`, is so in `VERSIONS` of LLVM. With another
+one, and on architectures that return such values in registers, the engine makes the same object files.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from stablehlo_py.backends.cpu.native import once
+from stablehlo_py.codegen.target import X86_64, host_architecture
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import CApi, capi
+
+VERSIONS = (24,)
+
+_DETECT_HOST = "_ZN4llvm3orc23JITTargetMachineBuilder10detectHostEv"
+_NEW_MACHINE = "_ZN4llvm3orc23JITTargetMachineBuilder19createTargetMachineEv"
+_ADD_PASSES = (
+    "_ZN4llvm24CodeGenTargetMachineImpl17addPassesToEmitMC"
+    "ERNS_6legacy15PassManagerBaseERPNS_9MCContextERNS_17raw_pwrite_streamEb"
+)
+_OPEN_STREAM = "_ZN4llvm14raw_fd_ostreamC1EibbNS_11raw_ostream11OStreamKindE"
+_CLOSE_STREAM = "_ZN4llvm14raw_fd_ostreamD1Ev"
+_FILE = 1  # raw_ostream::OStreamKind::OK_FDStream
+
+_Builder = ctypes.c_uint64 * 512  # room for a JITTargetMachineBuilder, which takes 600 bytes
+_Stream = ctypes.c_uint64 * 64  # for a raw_fd_ostream: 100 bytes
+_Made = ctypes.c_uint64 * 2  # an Expected of a machine: its address, and whether it is an error instead
+
+
+class CodeGenerator:
+    """Object files of modules in the llvm dialect. Target machines, which one thread uses at a time, are kept: they
+    know processors, and nothing of what they compiled. Thread-safe.
+
+    Raises:
+        AttributeError: the library lacks a function.
+    """
+
+    def __init__(self, api: CApi) -> None:
+        function, pointer, flag, integer = api.function, ctypes.c_void_p, ctypes.c_bool, ctypes.c_int
+        self._api = api
+        for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser"):
+            function(f"LLVMInitializeX86{part}", None)()
+        self._register = function("mlirRegisterAllLLVMTranslations", None, pointer)
+        self._translate = function("mlirTranslateModuleToLLVMIR", pointer, pointer, pointer)
+        self._context_create = function("LLVMContextCreate", pointer)
+        self._context_dispose = function("LLVMContextDispose", None, pointer)
+        self._module_dispose = function("LLVMDisposeModule", None, pointer)
+        self._set_triple = function("LLVMSetTarget", None, pointer, ctypes.c_char_p)
+        self._set_layout = function("LLVMSetDataLayout", None, pointer, ctypes.c_char_p)
+        self._passes_create = function("LLVMCreatePassManager", pointer)
+        self._passes_run = function("LLVMRunPassManager", integer, pointer, pointer)
+        self._passes_dispose = function("LLVMDisposePassManager", None, pointer)
+        self._new_machine = function(_NEW_MACHINE, pointer, pointer, pointer)
+        self._add_passes = function(_ADD_PASSES, flag, pointer, pointer, pointer, pointer, flag)
+        self._open_stream = function(_OPEN_STREAM, None, pointer, integer, flag, flag, integer)
+        self._close_stream = function(_CLOSE_STREAM, None, pointer)
+        # The results of both are written where their first argument says.
+        self._builder = _Builder()
+        function(_DETECT_HOST, pointer, pointer)(self._builder)
+        self._machines: list[int] = []
+
+    def object_of(self, context: int, module: int) -> bytes:
+        """The object file of a module, all of whose functions say their processors.
+
+        Raises:
+            InternalError: LLVM refuses the module.
+        """
+        with ExitStack() as ends:
+            self._register(context)
+            own = self._context_create()
+            ends.callback(self._context_dispose, own)
+            translated = self._translate(self._api.module_operation(module), own)
+            if not translated:
+                raise InternalError("LLVM refused the generated code", remedy="report it with the model's StableHLO")
+            ends.callback(self._module_dispose, translated)
+            self._set_triple(translated, X86_64.triple.encode())
+            self._set_layout(translated, X86_64.data_layout.encode())
+            machine = ends.enter_context(self._lent_machine())
+            file = ends.enter_context(open(os.memfd_create("shlo-object"), "rb"))
+            self._emit(machine, translated, file.fileno())
+            file.seek(0)
+            return file.read()
+
+    def _emit(self, machine: int, module: int, file: int) -> None:
+        stream, code_context = _Stream(), ctypes.c_void_p()
+        self._open_stream(stream, file, False, False, _FILE)
+        passes = self._passes_create()
+        try:
+            if self._add_passes(machine, passes, ctypes.byref(code_context), stream, True):
+                raise InternalError("LLVM has no object files for this machine")
+            self._passes_run(passes, module)
+        finally:
+            self._passes_dispose(passes)
+            self._close_stream(stream)
+
+    @contextmanager
+    def _lent_machine(self) -> Iterator[int]:
+        try:
+            machine = self._machines.pop()
+        except IndexError:
+            made = _Made()
+            self._new_machine(made, self._builder)
+            machine, is_error = made
+            if is_error & 1:
+                raise InternalError("LLVM has no code generator for this machine") from None
+        yield machine
+        self._machines.append(machine)
+
+
+@once
+def code_generator() -> CodeGenerator | None:
+    """That of the process; None: MLIR's library has none that is known."""
+    api = capi()
+    if host_architecture() is X86_64 and api.llvm_version() in VERSIONS:
+        with suppress(AttributeError):
+            return CodeGenerator(api)
+    return None
