@@ -112,8 +112,10 @@ class CodeGenerator:
             machine, is_error = made
             if is_error & 1:
                 raise InternalError("LLVM has no code generator for this machine") from None
-        yield machine
-        self._machines.append(machine)
+        try:
+            yield machine
+        finally:
+            self._machines.append(machine)
 
 
 @once
