@@ -170,12 +170,6 @@ class CApi:
             found.append(ctypes.string_at(text.data, text.length).decode())
         return found
 
-    def llvm_version(self) -> int:
-        """The major version of LLVM."""
-        major = ctypes.c_uint()
-        self.function("LLVMGetVersion", None, *[ctypes.c_void_p] * 3)(ctypes.byref(major), None, None)
-        return major.value
-
     @contextmanager
     def llvm_context(self) -> Iterator[int]:
         """The handle of a context with the llvm dialect alone: 0.4 ms, where one with every dialect takes 4."""

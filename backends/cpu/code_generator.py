@@ -2,9 +2,9 @@
 
 MLIR's C API has it in an ExecutionEngine only, which makes a JIT and ends it, and for its end compiles a module of its
 own (docs/decisions.md). LLVM's C API for it is not in the library. But the C++ functions under that are, by names that
-say the types of all arguments: a library in which these are others has none of the names. What names do not say,
-numbers of enumerations and that a value lies at the start of an `Expected`, is so in `VERSIONS` of LLVM. With another
-one, and on architectures that return such values in registers, the engine makes the same object files.
+say the types of all arguments. What names do not say, numbers of enumerations and that a value lies at the start of an
+`Expected`, is so in the wheels that `WHEELS` lists, one by one. With another one, and on architectures that return such
+values in registers, the engine makes the same object files.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 
 from stablehlo_py.backends.cpu.native import once
 from stablehlo_py.codegen.target import X86_64, host_architecture
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import CApi, capi
 
-VERSIONS = (24,)
+WHEELS = ("20261001",)  # versions of torch-mlir
 
 _DETECT_HOST = "_ZN4llvm3orc23JITTargetMachineBuilder10detectHostEv"
 _NEW_MACHINE = "_ZN4llvm3orc23JITTargetMachineBuilder19createTargetMachineEv"
@@ -121,8 +122,7 @@ class CodeGenerator:
 @once
 def code_generator() -> CodeGenerator | None:
     """That of the process; None: MLIR's library has none that is known."""
-    api = capi()
-    if host_architecture() is X86_64 and api.llvm_version() in VERSIONS:
-        with suppress(AttributeError):
-            return CodeGenerator(api)
+    with suppress(PackageNotFoundError, AttributeError):
+        if host_architecture() is X86_64 and version("torch-mlir") in WHEELS:
+            return CodeGenerator(capi())
     return None

@@ -92,12 +92,11 @@ def contract(
 
     def next_step(_: Index, at_a: Value, at_b: Value, *inner: Value) -> list[Value]:
         a, b = (at_a, steps_a[1:], of_a), (at_b, steps_b[1:], of_b)
-        inner = contract(f, rest, a, b, inner, products, unroll=unroll, nonempty=nonempty)
-        return [f.gep(at_a, steps_a[0], of_a.element.storage), f.gep(at_b, steps_b[0], of_b.element.storage), *inner]
+        found = contract(f, rest, a, b, inner, products, unroll=unroll, nonempty=nonempty)
+        return [f.gep(at_a, steps_a[0], of_a.element.storage), f.gep(at_b, steps_b[0], of_b.element.storage), *found]
 
     if isinstance(steps_a[0], Value) or isinstance(steps_b[0], Value):  # LLVM would multiply in each step
         return f.loop(0, size, 1, next_step, [a_at, b_at, *sums], nonempty=nonempty)[2:]
-
     if unroll and isinstance(size, int):
         for index in range(size):
             sums = body(index, *sums)

@@ -281,7 +281,7 @@ def test_this_process_takes_no_program_for_another_cpu(cpu: str) -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
     for make in (shlo.compile, compile_program):
         with pytest.raises(
-            OptionError, match=rf"the CPU '{cpu}' is not this one: only object .*\n.*avx512, avxvnni, avx2"
+            OptionError, match=rf"the CPU '{cpu}' is not this one: only object .*\n.*avx512, avxvnni, znver3, avx2"
         ):
             make(text, options=shlo.Options(cpu=cpu))
 

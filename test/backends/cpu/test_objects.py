@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import signal
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from stablehlo_py import api
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import compile, features, light_objects, objects, program
-from stablehlo_py.backends.cpu.code_generator import code_generator
+from stablehlo_py.backends.cpu.code_generator import WHEELS, code_generator
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
@@ -284,6 +286,11 @@ def test_the_engine_makes_the_same_files(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(objects, "code_generator", lambda: None)
     objects.forget_functions()
     assert compile_program(text, options=options).objects == made
+
+
+def test_the_wheel_that_is_tested_is_listed() -> None:
+    constraints = (Path(__file__).parents[3] / "constraints.txt").read_text()
+    assert re.findall(r"^torch-mlir==(\S+)$", constraints, re.MULTILINE)[0] in WHEELS
 
 
 def test_threads_generate_code_at_once() -> None:
