@@ -555,6 +555,6 @@ def test_long_chains_are_computed_for_two_vectors_at_a_time(chained: int, count:
 
     x = normal(count)
     text = build_fusion("loop", [type_of(x)], body)
-    results = [run_kernel(text, [x], target)[0] for target in (AVX2, AVX512)]
-    assert results[0].tobytes() == results[1].tobytes()
+    results = [run_kernel(text, [x], target)[0].tobytes() for target in TARGETS]
+    assert len(set(results)) == 1
     assert ("vector<32xf32>" in "".join(compile_kernel(text, AVX512).kernel.functions.values())) == pairs
