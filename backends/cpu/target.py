@@ -172,6 +172,38 @@ AMX = replace(
     l2=2 << 20,
 )
 AVX2 = CpuTarget("haswell", "+avx2,+fma,-avx512f", 256, 16, X86_64)
+_ZEN3_NS = {
+    "hlo.acos": (11.0, 21.0),
+    "hlo.acosh": (34.0, 46.0),
+    "hlo.asin": (12.5, 27.0),
+    "hlo.asinh": (28.0, 43.0),
+    "hlo.atan2": (24.0, 34.0),
+    "hlo.atanh": (19.5, 26.5),
+    "hlo.bessel_i1e": (29.5, 80.0),
+    "hlo.cbrt": (12.5, 15.5),
+    "hlo.cosh": (10.0, 27.0),
+    "hlo.cosine": (11.5, 18.0),
+    "hlo.digamma": (80.0, 226.0),
+    "hlo.divide": (1.3, 2.5),
+    "hlo.erf": (17.0, 57.5),
+    "hlo.erf_inv": (55.0, 111.0),
+    "hlo.erfc": (33.5, 63.0),
+    "hlo.exponential": (10.0, 11.0),
+    "hlo.exponential_minus_one": (14.5, 15.0),
+    "hlo.lgamma": (109.0, 215.0),
+    "hlo.log": (15.0, 22.0),
+    "hlo.log_plus_one": (20.0, 27.0),
+    "hlo.logistic": (19.5, 23.5),
+    "hlo.power": (42.5, 87.5),
+    "hlo.remainder": (7.5, 5.0),
+    "hlo.rsqrt": (10.5, 9.5),
+    "hlo.sine": (12.0, 18.0),
+    "hlo.sinh": (12.0, 29.5),
+    "hlo.sqrt": (1.4, 2.8),
+    "hlo.tan": (18.5, 26.5),
+    "hlo.tanh": (11.5, 18.5),
+    "hlo.zeta": (476.0, 1153.0),
+}
 # As on Zen 4, a gather takes longer than loads one by one, which LLVM knows by the name.
 ZEN3 = replace(
     AVX2,
@@ -180,6 +212,8 @@ ZEN3 = replace(
     gathers=False,
     l2=512 << 10,
     l3=4 << 20,
+    grain_share=0.8,
+    op_ns=_ZEN3_NS,
 )
 AVX_VNNI = replace(AVX2, features=f"{AVX2.features},+{AVX_VNNI_FEATURE}", dots=(AVX_VNNI_FEATURE,))
 BASELINE = CpuTarget("x86-64", "", 128, 16, X86_64, masked_bits=NO_MASKS, fused=False, rounds=False, converts_f16=False)
