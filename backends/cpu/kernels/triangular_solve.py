@@ -75,7 +75,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         unit=flag(op, "unit_diagonal"),
     )
     most = target.lanes(of.compute.bits)
-    if sides == 1 and of.storage == of.compute and isinstance(n, int) and n >= VECTORS_FROM * most:
+    of_reals = of.storage == of.compute and not of.is_complex
+    if sides == 1 and of_reals and isinstance(n, int) and n >= VECTORS_FROM * most:
         return _of_vectors(fusion, target, systems, n, most)
     if isinstance(n, int) and isinstance(sides, int) and isinstance(systems.batch, int):
         few_sides = 0 < sides * SIDES_OF_VECTOR <= most
