@@ -12,7 +12,7 @@ import numpy as np
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.target import CpuTarget, required_features
+from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, required_features
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
@@ -28,6 +28,11 @@ GUARD_BYTE = 0x5A
 def here(*targets: CpuTarget) -> list[CpuTarget]:
     """Those of the targets whose code this machine can run."""
     return [target for target in targets if not missing_features(required_features(target))]
+
+
+def cpus_here(*names: str) -> list[str]:
+    """The same of targets by their names (`Options.cpu`)."""
+    return [name for name in names if here(NAMED[name])]
 
 
 @dataclass

@@ -13,6 +13,7 @@ import pytest
 from attention_functions import SCORES, attend, divided_late, written_out
 from flax import linen
 from masked_attention import MASKS, Function, masked
+from one_kernel import cpus_here
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu.kernels import attention_lanes
@@ -62,7 +63,7 @@ def test_lengths_and_depths(queries: int, keys: int, depth: int, causal: bool) -
     check(lambda q, k, v: attend(q, k, v, is_causal=causal), q, k, v)
 
 
-@pytest.mark.parametrize("cpu", ["avx512", "avx2", "x86-64", "generic"])
+@pytest.mark.parametrize("cpu", cpus_here("avx512", "avx2", "x86-64", "generic"))
 def test_other_cpus(cpu: str) -> None:
     """Vectors of other widths, with masks and without; fewer registers."""
     q, k, v, bias = floats(1, 70, 2, 19), floats(1, 131, 2, 19), floats(1, 131, 2, 19), floats(1, 2, 70, 131)
@@ -70,7 +71,7 @@ def test_other_cpus(cpu: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("cpu", ["avx512", "avx2", "x86-64"])
+@pytest.mark.parametrize("cpu", cpus_here("avx512", "avx2", "x86-64"))
 def test_numbers_of_16_bits(cpu: str, dtype: str) -> None:
     """Products of f32; test_attention_unit.py has others."""
     q, k, v = (floats(2, n, 24).astype(jnp.dtype(dtype)) for n in (70, 131, 131))

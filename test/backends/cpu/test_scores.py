@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from attention_functions import SCORES, attend, written_out
 from masked_attention import MASKS, masked, with_gradients
+from one_kernel import cpus_here
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.scores_masked import MaskedPlaces
@@ -58,7 +59,7 @@ def test_lengths_and_depths(queries: int, keys: int, depth: int, causal: bool) -
     check(with_gradients(partial(attend, is_causal=causal)), q, k, v, g)
 
 
-@pytest.mark.parametrize("cpu", ["avx512", "avx2", "x86-64", "generic"])
+@pytest.mark.parametrize("cpu", cpus_here("avx512", "avx2", "x86-64", "generic"))
 def test_other_cpus(cpu: str) -> None:
     """Vectors of other widths, with masks and without; fewer registers; columns that are not whole vectors."""
     q, k, v, g, bias = *(floats(1, 205, 2, 19) for _ in range(4)), floats(1, 2, 205, 205)
