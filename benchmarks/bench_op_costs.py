@@ -50,7 +50,7 @@ def vector_ns(name: str, dtype: str, before: int) -> float:
         for _ in range(10):
             call()
         best = min(best, (time.perf_counter() - started) / 10)
-    return best * 1e9 / (BYTES / 64)
+    return best * 1e9 / (BYTES / (host_target().vector_bits // 8))
 
 
 def main() -> None:

@@ -441,5 +441,5 @@ def test_threads_that_a_loop_lets_sleep_are_not_woken_for_little(trips: int, cal
         y = lax.scan(lambda x, _: (jnp.sin(x[::-1]), None), x, None, trips)[0] if trips else x
         return jnp.exp(y[:, None] - y[None])
 
-    executable = compiled(function, normal(500))
+    executable = compiled(function, normal(340))
     assert executable.stages["kernels"].count("call @shlo_parallel") == calls
