@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import FrameType
 
@@ -25,32 +26,77 @@ class Ended(BaseException):
         self.number = number
 
 
+class _Ending:
+    """The handler of signals that end the process: it raises their exception, but not where C code would make another
+    one of it, or drop it. There it waits for the next call in Python that is none of that code's."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None  # of the last signal that came
+        self.shows_unraisable = sys.unraisablehook
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.number = number
+        for each in ENDING:
+            if signal.getsignal(each) is self:
+                signal.signal(each, signal.SIG_IGN)  # nothing is to disturb the way out
+        if _initializes_extension(frame):
+            sys.setprofile(self._profile)
+        else:
+            self.raise_exception()
+
+    def raise_exception(self) -> None:
+        """Of the signal that came, if one did."""
+        if self.number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.number is not None:
+            raise Ended(self.number)
+
+    def _profile(self, frame: FrameType, event: str, argument: object) -> None:
+        if event in ("call", "c_call") and not _initializes_extension(frame):
+            sys.setprofile(None)
+            self.raise_exception()
+
+    def unraisable(self, dropped: sys.UnraisableHookArgs) -> None:
+        """In place of `sys.unraisablehook`: C code has called Python (a finalizer, ctypes) where the signal came."""
+        if isinstance(dropped.exc_value, (Ended, KeyboardInterrupt)):
+            sys.setprofile(self._profile)
+        else:
+            self.shows_unraisable(dropped)
+
+
+def _initializes_extension(frame: FrameType | None) -> bool:
+    """Whether a module in C is being initialized: what it imports, it may miss without saying why (NumPy)."""
+    while frame is not None and frame.f_code not in _EXTENSION_CODES:
+        frame = frame.f_back
+    return frame is not None
+
+
+_EXTENSION_CODES = (ExtensionFileLoader.create_module.__code__, ExtensionFileLoader.exec_module.__code__)
+
+
 @contextmanager
 def ending_in_order() -> Iterator[None]:
     """Inside, SIGTERM and SIGHUP raise `Ended` in the main thread, as Ctrl-C raises KeyboardInterrupt: temporary files
-    are removed and children ended on the way out. More of them do not disturb that. A signal that the process ignores
-    (nohup), or has a handler for, keeps its meaning."""
+    are removed and children ended on the way out. More of them do not disturb that. It is left by such an exception if
+    such a signal came, whatever became of the one that was raised then. A signal that the process ignores (nohup), or
+    has a handler for, keeps its meaning."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
-
-    def end(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
-        raise Ended(number)
-
-    for number in numbers:
-        signal.signal(number, end)
-    ended = False
+    usual = {signal.SIGINT: signal.default_int_handler, **dict.fromkeys(ENDING, signal.SIG_DFL)}
+    handled = {number: handler for number, handler in usual.items() if signal.getsignal(number) is handler}
+    ending = _Ending()
+    sys.unraisablehook = ending.unraisable
+    for number in handled:
+        signal.signal(number, ending)
     try:
         yield
-    except Ended:
-        ended = True  # the process is about to end: nothing is to disturb that any more
-        raise
     finally:
-        for number in () if ended else numbers:
-            signal.signal(number, signal.SIG_DFL)
+        sys.unraisablehook = ending.shows_unraisable
+        for number, handler in handled.items():
+            if signal.getsignal(number) is ending:  # else the process is about to end
+                signal.signal(number, handler)
+        ending.raise_exception()
 
 
 def die_with_parent() -> None:

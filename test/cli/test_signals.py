@@ -127,3 +127,50 @@ def test_a_signal_that_is_ignored_stays_ignored(model: Path, tmp_path: Path) -> 
     command = [sys.executable, "-c", textwrap.dedent(code), str(model), "--quiet", "--output", str(tmp_path / "out")]
     assert subprocess.run(command, timeout=LIMIT_S, check=False).returncode == 0
     assert (tmp_path / "out").exists()
+
+
+WHERE = {
+    "import-of-a-c-module": """
+        begin = importlib.machinery.ExtensionFileLoader.exec_module.__code__
+
+        def hook(event, arguments):
+            if event == "import" and any(frame.f_code is begin for frame, _ in traceback.walk_stack(None)):
+                come()
+
+        sys.addaudithook(hook)
+        import numpy
+    """,
+    "finalizer": "weakref.finalize(set(), come)",
+    "call-from-c": "ctypes.CFUNCTYPE(None)(come)()",
+    "converted": """
+        try:
+            come()
+        except BaseException:
+            raise ImportError("something failed")
+    """,
+    "dropped": """
+        with contextlib.suppress(BaseException):
+            come()
+    """,
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("where", WHERE)
+def test_a_tool_ends_whatever_c_makes_of_the_exception(where: str, number: signal.Signals) -> None:
+    """C modules that are being initialized print it and raise ImportError; where C calls Python it is dropped."""
+    code = f"""
+import argparse, contextlib, ctypes, importlib.machinery, signal, sys, traceback, weakref
+from stablehlo_py.cli.common import run_tool
+
+def come():
+    signal.raise_signal({int(number)})
+
+def tool(arguments):
+{textwrap.indent(textwrap.dedent(WHERE[where]), "    ")}
+    return 0
+
+sys.exit(run_tool(argparse.ArgumentParser, tool, []))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.returncode, done.stderr) == (128 + number, "")
