@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +32,56 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu", action="store_true", help="tests that need an OpenCL device fail where there is none")
     parser.addoption("--optimized", action="store_true", help="OpenCL's compiler optimizes for all tests")
+    parser.addoption("--whole", action="store_true", help="all cases of the tests of which one in so many runs else")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "every(n): one of n cases runs, each value of each axis among them; see --whole")
+
+
+def _axes(item: pytest.Function) -> dict[str, tuple[int, ...]]:
+    """By axis, what tells a case's value from others. Names that get their values together are one axis."""
+    together = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    names = [tuple(each.replace(",", " ").split()) if isinstance(each, str) else tuple(each) for each in together]
+    params = item.callspec.params
+    alone = [(name,) for name in params if not any(name in each for each in names)]
+    return {axis[0]: tuple(id(params[name]) for name in axis) for axis in (*names, *alone)}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tests with `every(n)`, the cases run whose numbers on all axes add up to a multiple of n: each pair of values
+    of two axes is there where a third has n values. Cases that are named in the command run as well."""
+    if config.getoption("whole") or any("[" in given for given in config.args):
+        return
+    left: list[pytest.Item] = []
+    numbers: dict[tuple[str, str], dict[tuple[int, ...], int]] = defaultdict(dict)  # by test and axis, of values
+    kept: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for item in items:
+        mark = item.get_closest_marker("every")
+        if mark is None or not isinstance(item, pytest.Function):
+            continue
+        places = {}
+        for axis, value in _axes(item).items():
+            known = numbers[item.nodeid.partition("[")[0], axis]
+            places[item.nodeid.partition("[")[0], axis] = known.setdefault(value, len(known))
+        if sum(places.values()) % mark.args[0]:
+            left.append(item)
+        else:
+            for axis, number in places.items():
+                kept[axis].add(number)
+    lost = [f"{test}, {axis}" for (test, axis), known in numbers.items() if len(kept[test, axis]) < len(known)]
+    if lost:
+        raise pytest.UsageError(f"of values of these axes, no case is left: {', '.join(lost)}")
+    config.hook.pytest_deselected(items=left)
+    gone = set(map(id, left))
+    items[:] = [item for item in items if id(item) not in gone]
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live as long as the process. Collections of garbage need not look at them: each took 0.4 s, and
+    tests of drivers end with one."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
