@@ -25,6 +25,7 @@ MODELS = [name for name in NAMES if name != "lapack"]
 FILES = {"transformer": "file"}
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("cpu", RUNNERS)
 def test_a_library_runs_on_another_machine(cpu: str, name: str, tmp_path: Path) -> None:

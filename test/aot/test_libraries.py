@@ -258,6 +258,7 @@ def shlo_missing(cpu: str) -> list[str]:
 PORTABLE = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LAPACK])
 def test_a_model_in_c(name: str, compiler: str, tmp_path: Path) -> None:

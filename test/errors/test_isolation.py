@@ -65,6 +65,7 @@ def test_nesting_within_the_limits_compiles_and_python_s_own_limit_is_no_defect(
         sys.setrecursionlimit(limit)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("tool", ["opt", "run", "compile", "bisect", "reduce"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_is_refused_by_every_tool(

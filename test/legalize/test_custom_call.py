@@ -77,6 +77,7 @@ def test_info_is_the_number_of_the_first_bad_pivot(uplo: str) -> None:
     assert info.tolist() == [0, 1, 2, 3, 2]
 
 
+@pytest.mark.every(3)
 @every_type
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("lower", [False, True])
@@ -195,6 +196,7 @@ def _argument(kind: str, batch: tuple[int, ...], dtype: type) -> np.ndarray:
     return (a + a.conj().swapaxes(-1, -2)) if kind == "h" else a
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("dtype", "batch"), [(np.float32, (3,)), (np.float64, ())])
 @pytest.mark.parametrize("name", REAL_FUNCTIONS)
 def test_functions_of_jax(name: str, dtype: type, batch: tuple[int, ...]) -> None:

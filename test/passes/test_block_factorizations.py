@@ -43,6 +43,7 @@ def run(op: str, arrays: Sequence[np.ndarray], block: int) -> np.ndarray:
     return executable(program)(*arrays)[0]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("block", [2, 3])
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("dtype", ELEMENTS)
@@ -63,6 +64,7 @@ def test_matrix_that_is_not_definite() -> None:
     assert np.isnan(result[5:, 5]).all() and np.isnan(result[7, 7])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("form", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
 @pytest.mark.parametrize("lower", [False, True])

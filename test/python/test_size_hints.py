@@ -210,6 +210,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("hint", [None, 1, 5000])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_results_do_not_depend_on_hints(program: Program, hint: int | None, monkeypatch: pytest.MonkeyPatch) -> None:

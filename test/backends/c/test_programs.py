@@ -123,6 +123,7 @@ def options_of(machine: str) -> shlo.Options:
     return replace(OPTIONS, cpu=MACHINES[machine])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("machine", ["lanes-1", "lanes-16"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("name", CASES)
@@ -133,6 +134,7 @@ def test_compilers_warn_of_nothing(name: str, compiler: str, machine: str, tmp_p
 SANITIZED = ["elementwise", "row", "dot", "convolution", "while", "sort", "random", "float16", "integers", "constant"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("machine", ["lanes-1", "lanes-8"])
 @pytest.mark.parametrize("name", SANITIZED)
 def test_sanitizers_find_nothing(name: str, machine: str, tmp_path: Path) -> None:

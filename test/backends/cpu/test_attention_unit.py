@@ -81,6 +81,7 @@ def check(function: Function, arrays: list[np.ndarray], target: CpuTarget) -> np
     return found
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("queries", "keys", "depth", "columns"),

@@ -73,6 +73,7 @@ LOOPS: dict[str, tuple[Step, Any, bool]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("cpu", [None, "generic"])
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_over_items(name: str, cpu: str | None) -> None:

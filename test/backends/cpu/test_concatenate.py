@@ -33,6 +33,7 @@ FORMS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("cpu", ["", "avx2", "x86-64", "generic"])
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_are_those_of_numpy(form: str, cpu: str) -> None:
@@ -46,6 +47,7 @@ def test_rows_are_those_of_numpy(form: str, cpu: str) -> None:
         assert np.asarray(result).tobytes() == np.concatenate(arrays, axis).tobytes(), dtype
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("cpu", ["", "avx2", "x86-64"])
 @pytest.mark.parametrize(
     ("shapes", "axis", "order"),

@@ -21,6 +21,7 @@ def compiled(function, *arrays: np.ndarray, cpu: str = "") -> shlo.runtime.execu
     return shlo.compile(exported, options=shlo.Options(threads=2, cache_dir=None, isolate=False, cpu=cpu or None))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("cpu", CPUS)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint16], ids=lambda dtype: dtype.__name__)

@@ -20,6 +20,7 @@ def target(request):
     return request.param
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("columns", [2, 3, 4, 5])
 @pytest.mark.parametrize("rows", [5, 16, 37, 64])
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, ml_dtypes.bfloat16, np.float64])
@@ -90,6 +91,7 @@ def test_reversed_groups(channels: int, dtype: type, target) -> None:
     check(lambda x: build.like("reverse", x, dimensions=[1]), lambda x: x[:, ::-1], [x], target)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("columns", [2, 3, 5, 7])
 @pytest.mark.parametrize("sizes", [(16,), (37,), (6, 40), (9, 7)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, ml_dtypes.bfloat16])

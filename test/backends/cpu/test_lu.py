@@ -28,6 +28,7 @@ def compiled(function, *arguments, threads: int = 1, cpu: str = ""):
     return shlo.compile(exported, options=shlo.Options(threads=threads, cache_dir=None, isolate=False, cpu=cpu or None))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("cpu", ["", "avx2", "generic"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "columns", "batch"), [(1, 1, 16), (6, 6, 37), (5, 3, 18), (3, 24, 17)])

@@ -68,6 +68,7 @@ def check(case: Dot, target: CpuTarget) -> np.ndarray:
     return result
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("turned", ["nn", "nt", "tn", "tt"])
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("dtypes", [BF16, (S, S)], ids=["floats", "bytes"])
@@ -83,6 +84,7 @@ def test_unsigned_bytes(dtypes: tuple[type, type], target: CpuTarget) -> None:
     check(Dot("odd", *SHAPES["odd"], dtypes=dtypes), target)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "case",
     [

@@ -43,6 +43,7 @@ def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
     return request.param
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("type_", ["bf16", "i8"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_convolution(case: Case, type_: str, target: CpuTarget) -> None:

@@ -36,6 +36,7 @@ DOTS = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("case", DOTS, ids=lambda case: case.name)
 def test_dots_are_exact(case: Dot, target: CpuTarget) -> None:
@@ -83,6 +84,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", TARGETS[:2], ids=lambda target: target.name)
 @pytest.mark.parametrize("dtype", [np.int8, np.int16])
 @pytest.mark.parametrize("name", CONVOLUTIONS)

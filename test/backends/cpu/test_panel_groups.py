@@ -31,6 +31,7 @@ def product_of(m: int, n: int, k: int, element: str, after: str | None = None) -
     return build_fusion("dot", [f"tensor<{m}x{k}x{element}>", f"tensor<{k}x{n}x{element}>"], body)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("sizes", [(80, 64, 256), (300, 75, 130), (20, 96, 517)], ids=str)

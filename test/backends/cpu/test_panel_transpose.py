@@ -28,6 +28,7 @@ def product_of(m: int, n: int, k: int, element: str) -> str:
     return build_fusion("dot", [f"tensor<{m}x{k}x{element}>", f"tensor<{n}x{k}x{element}>"], body)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
 @pytest.mark.parametrize("element", list(DTYPES))
 @pytest.mark.parametrize("sizes", [(65, 33, 16), (400, 48, 1100), (30, 64, 7)], ids=str)

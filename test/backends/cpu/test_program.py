@@ -107,6 +107,7 @@ CONTROL = [
 ]  # fmt: skip
 
 
+@pytest.mark.every(2)
 @LEVELS
 @pytest.mark.parametrize("count", [0, 1, 5])
 @pytest.mark.parametrize("function", CONTROL, ids=lambda function: function.__name__)

@@ -57,6 +57,7 @@ def operands_of(sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> list[
     return [np.ascontiguousarray(each.T) if turn else each for each, turn in zip((a, b), turned, strict=True)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("which", WAYS, ids=WAYS)
 @pytest.mark.parametrize("sizes", [(1, 64, 96), (16, 96, 517), (64, 160, 392), (300, 75, 130)], ids=str)

@@ -45,6 +45,7 @@ def same_bits(text: str, sizes: tuple[int, ...], element: str, target: CpuTarget
     assert own == calls
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
 @pytest.mark.parametrize("kind", ["FFT", "IFFT"])
 @pytest.mark.parametrize("element", ["complex<f32>", "complex<f64>"])
@@ -65,6 +66,7 @@ def test_sorts(element: str, compare: str, sizes: tuple[int, ...], target: CpuTa
     same_bits(sort(type_, element, compare), sizes, element, target)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", here(AVX512_VNNI, AVX512, AVX2, BASELINE), ids=lambda target: target.name)
 @pytest.mark.parametrize("type_", ["i8", "f32"])
 @pytest.mark.parametrize("padding", [((1, 1), (2, 1)), ((-1, 2), (1, -2)), ((0, 0), (3, 0)), ((2, 0), (0, 0))], ids=str)

@@ -79,6 +79,7 @@ def two_heights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(product, "with_one_height", lambda plan, stores_twice: plan)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", here(AVX512_VNNI, AVX512, AVX2), ids=lambda target: target.name)
 @pytest.mark.parametrize(
     ("element", "epilogue"),
@@ -103,6 +104,7 @@ def test_bits(sizes: tuple[int, int, int], element: str, epilogue: str, target: 
     assert [result_of(text, arrays, calling(target), chunks) for chunks in (1, 3)] == [own, own]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("epilogue", ["", "tanh"])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "x".join(map(str, sizes)))

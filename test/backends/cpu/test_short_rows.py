@@ -28,6 +28,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("cpu", ["", "avx2", "x86-64", "generic"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_elements_are_those_of_numpy(name: str, cpu: str) -> None:

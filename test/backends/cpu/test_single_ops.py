@@ -385,6 +385,7 @@ WINDOWS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] =
 }
 
 
+@pytest.mark.every(2)
 @every_target
 @pytest.mark.parametrize("name", WINDOWS)
 def test_reduce_window_shapes(name: str, target: CpuTarget) -> None:
@@ -441,6 +442,7 @@ def test_reduce_window_of_several_operands() -> None:
 # --- select_and_scatter ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("sizes", "window", "strides", "padding"),
     [

@@ -203,6 +203,7 @@ def test_dot(dtype: object) -> None:
     np.testing.assert_array_equal(result, np.einsum("bik,bjk->bij", x, y))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.complex128, np.uint8])
 @pytest.mark.parametrize("size", [5, 12, 60])
 @pytest.mark.parametrize("at", [0, 2, -3, 1000])

@@ -43,6 +43,7 @@ def check(name: str, options: shlo.Options) -> None:
         assert difference_of(ours, theirs) <= (0 if exact else 2e-2 if narrow else 1e-4)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", [name for name in HERE if name not in ("amx", "avx512vnni", "avx512", "generic")])
 @pytest.mark.parametrize("name", CHOSEN)
 def test_operations_on_other_targets(name: str, target: str) -> None:

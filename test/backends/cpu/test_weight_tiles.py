@@ -61,6 +61,7 @@ def by_heads(width: int) -> Body:
     return body
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("sizes", [(128, 256, 96), (37, 128, 64), (5, 512, 256), (160, 2304, 64)], ids=str)
 @pytest.mark.parametrize(
     ("body", "in_place"),

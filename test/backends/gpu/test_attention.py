@@ -64,6 +64,7 @@ def matrix_units(monkeypatch: pytest.MonkeyPatch, exchanged_through_memory: None
     monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("queries", "keys", "depth"), [(64, 64, 16), (100, 100, 40), (17, 200, 64), (130, 33, 128), (64, 70, 256)]

@@ -168,6 +168,7 @@ def test_matrix_units(name: str, value: float) -> None:
     assert not np.isfinite(check(masked(MASKS[name], value), q, k, v)[:, 0, 3]).any()
 
 
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("exchanged_through_memory")
 @pytest.mark.parametrize("units", [(), MMA])
 @pytest.mark.parametrize("value", [-np.inf, -1e30, 2.0])

@@ -248,6 +248,7 @@ def fake_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autotune, "agree", lambda results, wanted: True)
 
 
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("fake_kernels")
 @pytest.mark.parametrize(
     ("nth", "taken"),

@@ -44,6 +44,7 @@ def factored(a: np.ndarray, lower: bool, target: str) -> np.ndarray:
     return found
 
 
+@pytest.mark.every(2)
 @BOTH
 @pytest.mark.parametrize(
     "sizes, dtype",

@@ -69,6 +69,7 @@ def exact(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("real_device")
 @pytest.mark.parametrize("units", [MMA, WGMMA], ids=["mma", "wgmma"])
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_lu(dtype: type, shape: tuple[int, ...]) -> None:
         close(ours, theirs, largest(theirs))
 
 
+@pytest.mark.every(2)
 @every_form
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
 def test_qr(dtype: type, shape: tuple[int, ...], mode: str) -> None:
@@ -117,6 +118,7 @@ def test_difficult_matrices(a: np.ndarray) -> None:
     is_unitary(vh)
 
 
+@pytest.mark.every(2)
 @every_form
 @pytest.mark.parametrize("full", [False, True])
 def test_singular_values(dtype: type, shape: tuple[int, ...], full: bool) -> None:
@@ -146,6 +148,7 @@ def test_matrices_that_are_not_finite(bad: float) -> None:
     assert np.isnan(values).all() and np.isnan(s).all()
 
 
+@pytest.mark.every(2)
 @every_type
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 9])

@@ -69,6 +69,7 @@ DTYPES = (
 )
 
 
+@pytest.mark.every(3)
 @device
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1, 7, 1000])

@@ -150,6 +150,7 @@ def made(name: str, target: GpuTarget) -> tuple[list[str], bytes]:
     return symbols, machine_code(llvm_ir(_text(kernels), target.architecture), target)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("target", [OPENCL, *NAMED.values()], ids=lambda target: target.name)
 @pytest.mark.parametrize("name", CASES)
 def test_machine_code(name: str, target: GpuTarget) -> None:
@@ -163,6 +164,7 @@ def test_machine_code(name: str, target: GpuTarget) -> None:
         assert all(each.shared <= target.shared_bytes for each in usage.values())
 
 
+@pytest.mark.every(4)
 @pytest.mark.skipif(not find_tool("ptxas"), reason="ptxas is not installed")
 @pytest.mark.parametrize("target", NVIDIA, ids=lambda target: target.name)
 @pytest.mark.parametrize("name", CASES)

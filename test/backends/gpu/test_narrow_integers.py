@@ -112,6 +112,7 @@ def reduction(name: str, kind: str, dimensions: list[int], of: str, sizes: list[
     return f"{name} = stablehlo.reduce(%x init: %c) {how} : {types}", f"tensor<{target}{of}>"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("of", TYPES)
 @pytest.mark.parametrize("sizes", [[40, 300], [3, 5]], ids=str)
 def test_reductions(real_device, of, sizes) -> None:

@@ -73,6 +73,7 @@ def test_two_levels(exchanges: bool, rows: int, columns: int) -> None:
     assert ("sub_group_shuffle" in executable.stages["kernels"]) == (exchanges and columns > 2)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("columns", [3, 3000])
 @pytest.mark.parametrize(
     "dtype", ["bfloat16", "float16", "float64", "complex64", "int8", "int32", "int64", "uint8", "int4", "bool"]

@@ -68,6 +68,7 @@ SCANNED = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", SCANNED)
@@ -189,6 +190,7 @@ def indices(size: int, *sizes: int) -> np.ndarray:
     return RANDOM.integers(-2, size + 2, sizes).astype(np.int32)
 
 
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("how", ["add", "set", "min", "multiply"])
 @pytest.mark.parametrize("name", POINTS)

@@ -78,6 +78,7 @@ def test_sizes(name: str) -> None:
         assert (found["attention"], found["scores"], found["dot"]) == (1, 3, 0)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("heads", [4, 2])

@@ -17,6 +17,7 @@ def causal(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     return jax.nn.dot_product_attention(q, k, v, is_causal=True)
 
 
+@pytest.mark.every(3)
 @pytest.mark.skipif(not find_tool("ptxas"), reason="ptxas is not installed")
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("columns", [64, 80, 128])

@@ -144,6 +144,7 @@ def test_convolutions(dnn, name) -> None:
     assert dnn.launches() == []
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", [F64, BF16, F16], ids=str)
 @pytest.mark.parametrize("order", [FIRST, LAST], ids=["first", "last"])
 def test_types(dnn, dtype, order) -> None:
@@ -542,6 +543,7 @@ BESIDE: dict[str, tuple[Function, list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
 @pytest.mark.parametrize("name", BESIDE)
 def test_kernels_beside_the_library(real_device, name, dtype) -> None:

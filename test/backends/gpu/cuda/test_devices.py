@@ -73,6 +73,7 @@ def test_a_buffer_of_another_device(two) -> None:
         second.put(result)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("status", [2, 700])
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("function", ["cuMemcpyPeerAsync", "cuStreamWaitEvent", "cuEventRecord", "cuEventCreate"])

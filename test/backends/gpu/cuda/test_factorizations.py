@@ -127,6 +127,7 @@ def computed(solver: Any, text: Function | str, *arrays: np.ndarray) -> tuple[Li
     return found, results
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("m, n", [(40, 40), (50, 33), (33, 50)])
 def test_lu(solver, dtype, m, n) -> None:
@@ -148,6 +149,7 @@ def test_lu(solver, dtype, m, n) -> None:
     assert solver.launches() == []
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("m, n", [(40, 40), (50, 33), (33, 50)])
 def test_qr(solver, dtype, m, n) -> None:
@@ -167,6 +169,7 @@ def test_qr(solver, dtype, m, n) -> None:
     assert solver.launches() == []
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("uplo", "LU")
 @pytest.mark.parametrize("mode", "VN")
@@ -188,6 +191,7 @@ def test_eigenvalues(solver, dtype, uplo, mode) -> None:
         close(hermitian @ v, v * w[:, None, :])
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", "ASN")
 @pytest.mark.parametrize("routine, m, n", [("gesdd", 40, 40), ("gesdd", 50, 33), ("gesvd", 33, 50), ("gesdd", 33, 50)])

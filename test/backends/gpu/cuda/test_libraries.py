@@ -124,6 +124,7 @@ def test_matrices(cublaslt, name) -> None:
     checked(cublaslt, function, arrays_of(*shapes))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype", [F32, BF16, F16], ids=str)
 @pytest.mark.parametrize("name", EPILOGUES)
 def test_epilogues(cublaslt, name, dtype) -> None:

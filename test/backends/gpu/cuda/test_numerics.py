@@ -117,6 +117,7 @@ def test_inverse_transforms_are_scaled_behind_the_library(numerics) -> None:
     np.testing.assert_allclose(found / 512, np.fft.ifft(x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("lower", [True, False])
 def test_cholesky(numerics, dtype, lower) -> None:

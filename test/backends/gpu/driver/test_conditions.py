@@ -198,6 +198,7 @@ MADE = ("cuGraphConditionalHandleCreate", "cuGraphAddNode", "cuMemHostAlloc", "c
 USED = ("cuGraphLaunch", "cuGraphExecKernelNodeSetParams")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("status", [1, 2, 801])
 @pytest.mark.parametrize("function", [*MADE, *USED])
 def test_a_driver_that_refuses_a_graph(cuda_device, expected, function, status) -> None:

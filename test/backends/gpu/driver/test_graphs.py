@@ -228,6 +228,7 @@ MADE = ("GraphCreate", "GraphAddKernelNode", ADD_COPY, "GraphInstantiate")
 USED = ("GraphLaunch", "GraphExecKernelNodeSetParams", CHANGE_COPY)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("status", [1, 2, 400, 801])
 @pytest.mark.parametrize("function", [*MADE, *USED])
 def test_a_driver_that_refuses_a_graph(streams_device, function, status) -> None:
@@ -247,6 +248,7 @@ def test_a_driver_that_refuses_a_graph(streams_device, function, status) -> None
     assert streams_device.live().keys().isdisjoint({"graphs", "execs"})
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("function", [*MADE, *USED])
 def test_a_fault_of_an_earlier_kernel(streams_device, function) -> None:
     """The device is lost, and the graph with it; the program is loaded anew, and makes another one."""

@@ -126,6 +126,7 @@ def in_some_order(fake, made: CompiledProgram, expected: list[np.ndarray]) -> bo
     return False
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_all_orders_give_the_same_bits(streams_device, name) -> None:
     made = described(streams_device, program(name, streams_device.library.driver))
