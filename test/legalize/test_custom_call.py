@@ -196,7 +196,6 @@ def _argument(kind: str, batch: tuple[int, ...], dtype: type) -> np.ndarray:
     return (a + a.conj().swapaxes(-1, -2)) if kind == "h" else a
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize(("dtype", "batch"), [(np.float32, (3,)), (np.float64, ())])
 @pytest.mark.parametrize("name", REAL_FUNCTIONS)
 def test_functions_of_jax(name: str, dtype: type, batch: tuple[int, ...]) -> None:

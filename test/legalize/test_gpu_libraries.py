@@ -175,7 +175,6 @@ EXPORTS: dict[str, tuple[Callable[..., object], tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("platform", ["cuda", "rocm"])
 @pytest.mark.parametrize("name", EXPORTS)
 def test_exports(name: str, platform: str) -> None:
@@ -220,7 +219,6 @@ def eigenvectors(a: np.ndarray, w: np.ndarray, v: np.ndarray, left: bool = False
     np.testing.assert_allclose(np.linalg.norm(v, axis=-2), 1, rtol=1e-5)
 
 
-@pytest.mark.every(4)
 @pytest.mark.parametrize("platform, implementation, sides", [
     *((platform, None, (left, right)) for platform in ("cuda", "rocm") for left in (0, 1) for right in (0, 1)),
     ("cuda", "MAGMA", (1, 1)),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -21,8 +22,15 @@ SOURCES = sorted(
 )
 
 
+@cache
+def _statements(path):
+    """Imports and asserts of a file, which has to be valid Python 3.10. All tests share them: parsing takes seconds."""
+    tree = ast.parse(path.read_text(), feature_version=(3, 10))
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Assert))]
+
+
 def _imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _statements(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name
@@ -80,14 +88,14 @@ def test_every_folder_of_the_package_is_a_package():
 
 def test_the_tree_is_valid_python_3_10():
     for path in SOURCES:
-        ast.parse(path.read_text(), feature_version=(3, 10))
+        _statements(path)
 
 
 def test_modules_of_the_package_use_no_standard_library_beyond_python_3_10():
     newer = {"tomllib", "wsgiref.types", "asyncio.taskgroups"}
     names = {"typing.Self", "typing.assert_never", "typing.Never", "enum.StrEnum", "datetime.UTC", "typing.override"}
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in _statements(path):
             if isinstance(node, ast.ImportFrom) and node.module:
                 found = {f"{node.module}.{alias.name}" for alias in node.names} & names
                 assert not found, f"{path.relative_to(ROOT)} imports {found}, which Python 3.10 lacks"
@@ -174,7 +182,7 @@ def test_asserts_have_no_effects() -> None:
         for path in (root / folder).rglob("*.py"):
             if path.name == "testing.py":
                 continue
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in _statements(path):
                 if isinstance(node, ast.Assert):
                     calls = [each for each in ast.walk(node.test) if isinstance(each, ast.Call)]
                     names = {getattr(each.func, "id", None) for each in calls}

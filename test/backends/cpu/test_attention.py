@@ -53,7 +53,6 @@ def check(
     return found
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("queries", "keys", "depth"),

@@ -109,10 +109,11 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.parametrize("cpu", LIBRARIES)
-def test_what_else_is_needed(cpu: str) -> None:
+@pytest.mark.parametrize(("cpu", "number"), zip(LIBRARIES, range(len(LIBRARIES)), strict=True))
+def test_what_else_is_needed(cpu: str, number: int) -> None:
+    """Of a third of the models, another one for each CPU in turn, on CPUs that do not run all of them."""
     needed = set()
-    for name in MODELS:
+    for name in MODELS if cpu in WHOLLY else list(MODELS)[number % 3 :: 3]:
         text = text_of(cpu, name)
         called = re.findall(r"^\s+(?:callq?|bl|jmp|b|tail|jal)\s+([A-Za-z_][\w.]*)(?:@PLT|\(PLT\))?$", text, re.M)
         defined = set(re.findall(r"^([A-Za-z_][\w.]*):", text, re.M))

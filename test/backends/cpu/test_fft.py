@@ -74,7 +74,6 @@ def check(kind: str, sizes: tuple[int, ...], length: tuple[int, ...], dtype: str
     assert error < LIMIT, f"{error} epsilons"
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 31, 32, 37, 60, 62, 97, 128, 210])
 def test_lengths(kind: str, n: int) -> None:
@@ -89,7 +88,7 @@ def test_long_rows(kind: str, n: int) -> None:
     check(kind, (20, n), (n,))
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", PRESENT)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(

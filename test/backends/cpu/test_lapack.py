@@ -411,7 +411,6 @@ def check(target: str, cases: Sequence[Case], text: str) -> None:
             np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * scale, err_msg=where)
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", LETTERS, ids=lambda dtype: LETTERS[dtype])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_against_scipy(name: str, dtype: type) -> None:

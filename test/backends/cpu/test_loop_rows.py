@@ -41,7 +41,6 @@ TYPES = {
 }
 
 
-@pytest.mark.every(4)
 @pytest.mark.parametrize("target", here(AVX2, AVX512), ids=lambda target: target.name)
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize("sizes", [(3, 1, 2, 5, 24), (2, 3, 7, 2, 13), (9, 30, 4, 2, 24), (2, 3, 5, 3, 200)], ids=str)
@@ -63,7 +62,7 @@ def test_rows_of_many_dimensions(sizes: tuple[int, ...], element: str, target: C
     np.testing.assert_array_equal(result, np.broadcast_to(np.flip(x.transpose(order), 1)[:, :, :, None], tiled))
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", here(AVX2, AVX512), ids=lambda target: target.name)
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize("interior", [1, 2, 3, 4])

@@ -79,7 +79,7 @@ def two_heights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(product, "with_one_height", lambda plan, stores_twice: plan)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 @pytest.mark.parametrize("target", here(AVX512_VNNI, AVX512, AVX2), ids=lambda target: target.name)
 @pytest.mark.parametrize(
     ("element", "epilogue"),

@@ -442,7 +442,6 @@ def test_reduce_window_of_several_operands() -> None:
 # --- select_and_scatter ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("sizes", "window", "strides", "padding"),
     [

@@ -84,7 +84,6 @@ def is_sorted(found: list[Array], order: Array, *operands: Array, axis: int = -1
         assert result.tobytes() == np.take_along_axis(operand, order, axis).tobytes()
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_one_operand(dtype: str, length: int) -> None:

@@ -105,6 +105,7 @@ def test_products(
     np.testing.assert_array_equal(found, exact(a, b))
 
 
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("real_device")
 @pytest.mark.parametrize("units", [MMA, WGMMA], ids=["mma", "wgmma"])
 @pytest.mark.parametrize("dtype", [E4M3, E5M2])

@@ -50,7 +50,6 @@ def test_inverse_in_double(real_device: object, n: int) -> None:
     check("ifft", complex_numbers(2, n, dtype=np.complex128))
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("sizes", [(4, 6, 10), (3, 64, 33), (2, 37, 5), (4096, 3), (130, 1), (1, 8, 8)], ids=str)
 @pytest.mark.parametrize("name", ["fftn", "ifftn"])
 def test_several_dimensions(real_device: object, name: str, sizes: tuple[int, ...]) -> None:

@@ -420,7 +420,6 @@ def both(function: Callable[..., object], *arrays: np.ndarray) -> tuple[shlo.Exe
     return executable, [list(each(*arrays)) for each in (executable, shlo.compile(exported))]
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype, batch", FORMS)
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_of_lapack_are_the_processors(name: str, dtype: type, batch: tuple[int, ...]) -> None:

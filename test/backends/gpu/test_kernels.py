@@ -97,7 +97,6 @@ def test_two_levels_of_reductions(sizes: tuple[int, int]) -> None:
     check(lambda x: (x > 2.9).any(axis=1, keepdims=True) & (x > 0), floats(*sizes), kind="row")
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("sizes", "axes"),
     [
@@ -139,7 +138,7 @@ def test_products_of_few_rows(m: int, n: int, k: int) -> None:
 
 
 # Rows in one group and in several, which may share their last ones; neighbours of 16 bytes, of fewer, and none.
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("rows", "long", "depth"), [(2, 256, 128), (7, 100, 96), (9, 130, 65), (20, 24, 640)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_narrow_products(rows: int, long: int, depth: int, dtype: str) -> None:

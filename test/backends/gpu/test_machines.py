@@ -150,7 +150,7 @@ def made(name: str, target: GpuTarget) -> tuple[list[str], bytes]:
     return symbols, machine_code(llvm_ir(_text(kernels), target.architecture), target)
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("target", [OPENCL, *NAMED.values()], ids=lambda target: target.name)
 @pytest.mark.parametrize("name", CASES)
 def test_machine_code(name: str, target: GpuTarget) -> None:

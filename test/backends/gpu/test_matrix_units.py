@@ -96,7 +96,7 @@ def test_products(monkeypatch: pytest.MonkeyPatch, layout: str, m: int, n: int, 
         check(monkeypatch, resident, lambda a, b: product(a.T, b), a.T.copy(), b)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("real_device")
 @pytest.mark.parametrize(("dtype", "unit"), [("int8", "i8"), ("float64", "f64"), ("float32", "tf32")])
 @pytest.mark.parametrize(("layout", "m", "n", "k"), [("nn", 64, 80, 64), ("nt", 33, 40, 80), ("tn", 48, 64, 100)])
@@ -188,7 +188,7 @@ def test_warpgroups(monkeypatch: pytest.MonkeyPatch, layout: str, m: int, n: int
     check(monkeypatch, MANY, function, *arrays, units=WGMMA, copies=copies)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 @pytest.mark.usefixtures("real_device")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("sizes", [(128, 132, 64), (33, 65, 50), (40, 64, 600)])

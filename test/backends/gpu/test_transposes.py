@@ -40,7 +40,6 @@ def check(function: Callable[..., object], *arrays: Any, in_tiles: bool = True) 
         assert found.tobytes() == wanted.tobytes()
 
 
-@pytest.mark.every(3)
 @on_a_device
 @pytest.mark.parametrize(
     "sizes", [(64, 64), (31, 133), (33, 127), (128, 32), (1000, 36), (1024, 8), (132, 260), (4097, 9), (20, 1028)]

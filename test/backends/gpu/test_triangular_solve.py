@@ -90,7 +90,7 @@ def test_forms(form: Form) -> None:
     check((2,), 11, 5, form, "complex64")
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(2)
 @pytest.mark.parametrize("form", FEW, ids=str)
 @pytest.mark.parametrize(
     "batch, n, sides, dtype",

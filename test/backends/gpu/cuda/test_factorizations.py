@@ -127,7 +127,7 @@ def computed(solver: Any, text: Function | str, *arrays: np.ndarray) -> tuple[Li
     return found, results
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("m, n", [(40, 40), (50, 33), (33, 50)])
 def test_lu(solver, dtype, m, n) -> None:
@@ -149,7 +149,7 @@ def test_lu(solver, dtype, m, n) -> None:
     assert solver.launches() == []
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("m, n", [(40, 40), (50, 33), (33, 50)])
 def test_qr(solver, dtype, m, n) -> None:
