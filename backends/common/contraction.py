@@ -59,13 +59,15 @@ Dimensions = Sequence[Digits]
 class Operand:
     """Where an operand lies: a pointer parameter, an offset in scalars, and how its scalars are read. `tiled`: it has
     been packed for a matrix unit; its strides are those that it had before, dense and row-major. `rounded`: what its
-    numbers are rounded to before they are multiplied; None: they are not."""
+    numbers are rounded to before they are multiplied; None: they are not. `apart`: where products take several
+    neighbours of the contracted axis as one scalar, how far apart these lie; 0: they lie as such scalars already."""
 
     pointer: str
     offset: IntLike
     element: Element
     tiled: bool = False
     rounded: Element | None = None
+    apart: int = 0
 
     @property
     def factor(self) -> Element:

@@ -6,7 +6,8 @@ or-of-ands on bytes; complex numbers are handled as pairs of reals (see gemm.py)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stablehlo_py.backends.common.contraction import Operand
@@ -53,6 +54,12 @@ class Arithmetic:
         """Scalars per element."""
         return 2 if self.complex else 1
 
+    def registers_beside(self, target: CpuTarget) -> int:
+        """Registers that a tile takes beside its sums and vectors of B: the number of A, and a product that waits to be
+        added, where that is an instruction of its own."""
+        is_fused = target.fused and self.accumulator.is_float and not self.complex
+        return 1 if is_fused or self.packed == QUAD else 2
+
     def convert(self, f: Function, value: Value, unsigned: bool = False) -> Value:
         """A loaded value as the accumulator's type: exact for floats, extension or truncation for integers."""
         element, target = value.type.element, self.accumulator
@@ -70,8 +77,14 @@ class Arithmetic:
         self, f: Function, operand: Operand, base: Value, offset: Index, lanes: int, mask: Value | None = None
     ) -> Value:
         """Consecutive scalars of an operand, converted; masked-out lanes are zero."""
-        (loaded,) = types.parts(types.load(f, operand.element, base, offset, lanes, mask))
-        return self.convert(f, loaded, operand.element.unsigned)
+
+        def numbers(offset: Index) -> Value:
+            (loaded,) = types.parts(types.load(f, operand.element, base, offset, lanes, mask))
+            return self.convert(f, loaded, operand.element.unsigned)
+
+        if not operand.apart:
+            return numbers(offset)
+        return joined(f, [numbers(f.iadd(offset, part * operand.apart)) for part in range(self.packed)], self.packed)
 
     def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
         """a * b + c (a and b or c for booleans); of floats rounded once where the target has an instruction for it."""
@@ -132,6 +145,18 @@ class Arithmetic:
         if number.type.element != of.compute:
             number = f.cast("fptrunc", number, of.compute)
         return of.round(f, number) if of.round else number
+
+
+def joined(f: Function, parts: Sequence[Value], packed: int) -> Value:
+    """Numbers as parts of one of 32 bits, which has room for so many, the first the lowest; those that are missing are
+    zero."""
+    bits = 32 // packed
+    mask = f.const((1 << bits) - 1, parts[0].type)
+    shifted = []
+    for number, part in enumerate(parts):
+        low = part if number == packed - 1 else f.binary("and", part, mask)
+        shifted.append(f.binary("shl", low, f.const(bits * number, part.type)) if number else low)
+    return functools.reduce(lambda a, b: f.binary("or", a, b), shifted)
 
 
 def _byte(f: Function, a: Value, number: int, unsigned: bool) -> Value:

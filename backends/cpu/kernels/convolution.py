@@ -91,7 +91,7 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
     else:
         if _pairs(op, rooted):
             features = i64s(op, "input_dims")[1], i64s(op, "kernel_dims")[0]
-            a, b = use_pairs(rooted, a, b, features)
+            a, b = use_pairs(rooted, a, b, features, None)
             sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // rooted.arithmetic.packed)
             copies = [replace(copies[0], source=a), replace(copies[1], source=b)]
         right = copies[1].emit(rooted, as_it_is=False)

@@ -15,7 +15,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
-from stablehlo_py.backends.cpu.kernels.rooted import Rooted, emit_rooted
+from stablehlo_py.backends.cpu.kernels.rooted import AxesOf, Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.weight_tiles import tiled_group
 from stablehlo_py.dialect.symint import GuardError, size_hint
@@ -47,7 +47,7 @@ def _phases(rooted: Rooted) -> None:
     if not fits:
         a, b = rooted.materialized(lhs), rooted.materialized(rhs)
     if not rooted.has_unit(a, b, axes):
-        a, b = _pairs(rooted, a, b)
+        a, b = _pairs(rooted, a, b, axes)
     rooted.emit(a, b, axes)
 
 
@@ -65,7 +65,7 @@ def _tiles(op: ir.OpView, b: Source) -> Source | None:
     return Source(replace(b.operand, tiled=True), digits[::-1] if along else digits)
 
 
-def _pairs(rooted: Rooted, a: Source, b: Source) -> tuple[Source, Source]:
+def _pairs(rooted: Rooted, a: Source, b: Source, axes: AxesOf) -> tuple[Source, Source]:
     """The operands, as pairs of 16-bit integers where that pays."""
     op = rooted.root
     lhs, rhs = (shape(operand) for operand in op.operands)
@@ -78,4 +78,4 @@ def _pairs(rooted: Rooted, a: Source, b: Source) -> tuple[Source, Source]:
     dimensions = contract[longest], rhs_contract[longest]
     if any(len(source.dimensions[d]) > 1 for source, d in zip((a, b), dimensions, strict=True)):
         return a, b
-    return use_pairs(rooted, a, b, dimensions)
+    return use_pairs(rooted, a, b, dimensions, rooted.lanes(a, b, axes))

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.contraction import Operand, Source
 from stablehlo_py.backends.common.loops import if_any, unravel, vectors
-from stablehlo_py.backends.cpu.kernels.arithmetic import PAIR, QUAD, Arithmetic, packed_arithmetic
+from stablehlo_py.backends.cpu.kernels.arithmetic import PAIR, QUAD, Arithmetic, joined, packed_arithmetic
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
 from stablehlo_py.dialect.index_map import Digits, digits_of
-from stablehlo_py.dialect.symint import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 from stablehlo_py.mlir import ir
 
 if TYPE_CHECKING:
@@ -41,19 +41,35 @@ def pairs_pay(
     return sums_i32 and narrow and min(map(size_hint, (rows, columns))) >= FEW and size_hint(depth) > 1
 
 
-def use_pairs(rooted: Rooted, a: Source, b: Source, contracted: tuple[int, int]) -> tuple[Source, Source]:
+def use_pairs(
+    rooted: Rooted, a: Source, b: Source, contracted: tuple[int, int], lanes: Source | None
+) -> tuple[Source, Source]:
     """Add the phases that copy A and B as pairs, or quads, along one contracted dimension of each, which has one digit;
-    the product is then one of pairs or quads. The digits of the copies count them along that dimension."""
+    the product is then one of pairs or quads. The digits of the copies count them along that dimension. `lanes`: the
+    operand that is packed into panels in any case, which can join neighbours on the way (see `Rooted.lanes`)."""
     of = [source.operand.element for source in (a, b)]
     unsigned = of[0].unsigned, of[1].unsigned
     quad = rooted.target.quad_intrinsic(unsigned) if all(each.bits == each.storage.bits == 8 for each in of) else ""
     packed = QUAD if quad else PAIR
-    copies = (
-        _packed(rooted, a, contracted[0], packed, "pairs_a"),
-        _packed(rooted, b, contracted[1], packed, "pairs_b"),
-    )
+    pairs = []
+    for source, along, name in zip((a, b), contracted, ("pairs_a", "pairs_b"), strict=True):
+        later = _joined_later(source, along, packed) if source is lanes else None
+        pairs.append(later or _packed(rooted, source, along, packed, name))
     rooted.arithmetic = packed_arithmetic(rooted.arithmetic, packed, unsigned, rooted.target)
-    return copies
+    return pairs[0], pairs[1]
+
+
+def _joined_later(source: Source, dimension: int, packed: int) -> Source | None:
+    """An operand whose neighbours along a dimension whoever reads it joins; None where some have none."""
+    digits = [digit for digit in source.dimensions[dimension] if digit[0] != 1]
+    if len(digits) != 1 or not is_known(*digits[0]):
+        return None
+    size, stride = (int(number) for number in digits[0])
+    if size % packed or stride == 1:
+        return None
+    dimensions = list(source.dimensions)
+    dimensions[dimension] = ((size // packed, stride * packed),)
+    return replace(source, operand=replace(source.operand, apart=stride), dimensions=tuple(dimensions))
 
 
 @dataclass(frozen=True)
@@ -128,12 +144,12 @@ class _PackedCopy:
             everything = self._load(f, at, f.imul(first, packed), packed * lanes, mask)
             parts = [f.shuffle(everything, everything, range(part, packed * lanes, packed)) for part in range(packed)]
             some = None if count is None else f.tail_mask(f.idiv(f.iadd(count, packed - 1), packed), lanes)
-            f.store(self._joined(f, parts), to, first, some)
+            f.store(joined(f, parts, packed), to, first, some)
 
         def single(number: Index, parts: int = packed) -> None:
             begin = f.imul(number, packed * stride)
             values = [self._load(f, at, f.iadd(begin, part * stride), 1) for part in range(parts)]
-            f.store(self._joined(f, values), to, number)
+            f.store(joined(f, values, packed), to, number)
 
         if stride == 1:
             whole = size // (packed * lanes) * lanes
@@ -153,7 +169,8 @@ class _PackedCopy:
 
             def join(i: Index, mask: Value | None, lanes: int = lanes) -> None:
                 offset = f.imul(i, inner.stride)
-                f.store(self._joined(f, [self._load(f, row, offset, lanes, mask) for row in rows]), to, i, mask)
+                numbers = [self._load(f, row, offset, lanes, mask) for row in rows]
+                f.store(joined(f, numbers, packed), to, i, mask)
 
             if inner.stride == 1:
                 vectors(f, inner.size, lanes, join)
@@ -179,13 +196,3 @@ class _PackedCopy:
 
     def _load(self, f: Function, at: Value, offset: Index, lanes: int, mask: Value | None = None) -> Value:
         return self.widen.load(f, self.source, at, offset, lanes, mask)
-
-    def _joined(self, f: Function, parts: Sequence[Value]) -> Value:
-        """Numbers as parts of one, the first the lowest; those that are missing are zero."""
-        bits = 32 // self.packed
-        mask = f.const((1 << bits) - 1, parts[0].type)
-        shifted = []
-        for number, part in enumerate(parts):
-            low = part if number == self.packed - 1 else f.binary("and", part, mask)
-            shifted.append(f.binary("shl", low, f.const(bits * number, part.type)) if number else low)
-        return functools.reduce(lambda a, b: f.binary("or", a, b), shifted)

@@ -134,6 +134,13 @@ class Rooted:
         contraction, _ = self.chosen(a, b, axes, frame or self._whole())
         return fitting_unit(contraction, self.arithmetic, self.target) is not None
 
+    def lanes(self, a: Source, b: Source, axes: AxesOf) -> Source | None:
+        """The operand whose neighbours are those of a vector of sums, if that is one of them."""
+        contraction, _ = self.chosen(a, b, axes, self._whole())
+        if not contraction.is_known or contraction.n.b != 1 or contraction.n.a:
+            return None
+        return a if contraction.b is a.operand else b
+
     def _whole(self) -> Frame:
         sizes = shape(self.root.results[0])
         return Frame(sizes, (0,) * len(sizes))

@@ -317,13 +317,14 @@ def tile_cost(rows: int, vectors: int, depth: int) -> float:
 
 
 def choose_tile(
-    m: int, n: int, depth: int, lanes: int, target: CpuTarget, parts: int, tallest: int = TALLEST
+    m: int, n: int, depth: int, lanes: int, target: CpuTarget, arithmetic: Arithmetic, tallest: int = TALLEST
 ) -> tuple[int, int]:
     """(rows per tile, vectors) with the least estimated time; n counts scalars, rows count elements of m."""
-    needed = -(-n // lanes)
+    needed, parts = -(-n // lanes), arithmetic.parts
+    registers = target.registers - arithmetic.registers_beside(target)
 
     def tallest_of(vectors: int) -> int:
-        return min((target.registers - 1 - vectors) // vectors // parts, tallest // parts, m)
+        return min((registers - vectors) // vectors // parts, tallest // parts, m)
 
     def cost(rows: Split, vectors: int) -> float:
         cost, variants = 0.0, 0
@@ -371,10 +372,10 @@ def vector_lanes(contraction: Contraction, arithmetic: Arithmetic, target: CpuTa
 
 
 def _packs_b(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget, uses: int, width: int) -> bool:
-    """Whether B is copied into panels: where its lanes are not contiguous; else where it is read often enough and
-    reading it in place would miss the cache or convert again and again."""
+    """Whether B is copied into panels: where its lanes are not contiguous, or scalars are joined; else where it is read
+    often enough and reading it in place would miss the cache or convert again and again."""
     n, b, size = contraction.n, contraction.b.element.storage, arithmetic.accumulator.bits // 8
-    if n.size > 1 and n.b != arithmetic.parts:
+    if (n.size > 1 and n.b != arithmetic.parts) or contraction.b.apart:
         return True
     if uses < 4:
         return False
@@ -435,7 +436,7 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     parts, bytes_ = arithmetic.parts, arithmetic.accumulator.bits // 8
     lanes = vector_lanes(contraction, arithmetic, target)
     m, n, depth = int(contraction.m.size), int(contraction.n.size) * parts, int(contraction.depth)
-    height, vectors = choose_tile(m, n, depth, lanes, target, parts)
+    height, vectors = choose_tile(m, n, depth, lanes, target, arithmetic)
     stored_a = contraction.a.element.storage
     a_row = abs(int(contraction.m.a)) * stored_a.bits // 8
     conflicting = depth > 64 and _conflicts(a_row, height, 8)
@@ -444,7 +445,7 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     packable = not arithmetic.complex and len(contraction.k) == 1 and a_uses >= 4
     pack_a = packable and (conflicting or stored_a.bits != arithmetic.accumulator.bits)
     if conflicting and not pack_a:
-        height, vectors = choose_tile(m, n, depth, lanes, target, parts, tallest=8 if a_row % PAGE == 0 else 16)
+        height, vectors = choose_tile(m, n, depth, lanes, target, arithmetic, tallest=8 if a_row % PAGE == 0 else 16)
     rows, width = Split(m, -(-m // height)), lanes * vectors
     b_uses = rows.tiles * int(math.prod(axis.size for axis in contraction.outer if axis.b == 0))
     pack_b = _packs_b(contraction, arithmetic, target, b_uses, width)

@@ -71,6 +71,47 @@ def test_who_is_copied(case: Dot, copied: bool) -> None:
     assert ("llvm.x86.avx2.pmadd.wd" in "".join(kernel.functions.values())) == copied
 
 
+@pytest.mark.parametrize(
+    ("case", "copied"),
+    [
+        (Dot("weights", (20, 64), (64, 48)), {"a"}),
+        (Dot("odd", (20, 63), (63, 48)), {"a", "b"}),
+        (Dot("weights transposed", (20, 64), (48, 64), ((1,), (1,))), {"a", "b"}),
+        (Dot("both transposed", (64, 20), (48, 64), ((0,), (1,))), {"a", "b"}),
+        (Dot("input transposed", (64, 20), (64, 48), ((0,), (0,))), {"a"}),
+        (Dot("batched", (3, 20, 32), (3, 32, 40), ((2,), (1,)), ((0,), (0,))), {"a"}),
+    ],
+    ids=lambda case: case.name if isinstance(case, Dot) else "",
+)
+def test_neighbours_are_joined_as_panels_are_packed(case: Dot, copied: set[str]) -> None:
+    """Where B's lanes are neighbours in memory, and no row lacks a partner."""
+    arrays = case.arrays()
+    phases = compile_kernel(case.text(arrays), AVX2).kernel.phases
+    assert {phase.symbol[-1] for phase in phases if "pairs" in phase.symbol} == copied
+    for target in TARGETS:
+        (result,) = run_kernel(case.text(arrays), arrays, target)
+        np.testing.assert_array_equal(result, case.expected(*arrays))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_neighbours_of_the_left_operand_are_joined(target: CpuTarget) -> None:
+    """Sums that lie transposed have its columns as lanes."""
+    case = Dot("", (64, 48), (64, 20), ((0,), (0,)))
+    arrays = case.arrays()
+
+    def body(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+        contract = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (0,), "rhs_contract": (0,)}
+        product = build.value("dot", build.tensor((48, 20), ir.Type.parse("i32")), lhs, rhs, **contract)
+        return build.value("transpose", build.tensor((20, 48), ir.Type.parse("i32")), product, permutation=(1, 0))
+
+    text = build_fusion("dot", types_of(arrays), body)
+    phases = compile_kernel(text, target).kernel.phases
+    if target not in (GENERIC, AVX512_VNNI):
+        assert {phase.symbol[-1] for phase in phases if "pairs" in phase.symbol} == {"b"}
+    (result,) = run_kernel(text, arrays, target)
+    np.testing.assert_array_equal(result, case.expected(*arrays).T)
+
+
 CONVOLUTIONS = {
     "same": ((2, 9, 11, 6), (3, 3, 6, 18), {"padding": ((1, 1), (1, 1))}),
     "odd features": ((1, 8, 8, 5), (3, 2, 5, 19), {"padding": ((0, 1), (2, 0))}),
