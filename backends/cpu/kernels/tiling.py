@@ -20,7 +20,7 @@ from stablehlo_py.codegen.index import affine_of
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, is_known, less, size_hint
 
-PAGE, LINE = 4096, 64
+PAGE, LINE, WAYS = 4096, 64, 8
 TALLEST = 28  # rows of a register tile
 PANEL_VECTORS = 3  # where lanes come with the call: the tile is then high enough for a panel with one vector, too
 FEW_SUMS = 8  # accumulators of a tile, at least: what two multiply-adders have under way
@@ -29,6 +29,7 @@ FULL_ROWS = 12  # a register tile of that many rows does well
 REPEATED_ROWS = 1 / 64  # of all rows, at most, to save the code of a second height of tiles
 ONE_HEIGHT = 1.01  # of the estimated time, at most, for the same
 ONE_WIDTH = 1.03  # the same for panels; a narrow tile of few rows takes less than the estimate
+FEW_ROWS = 8  # of tiles, and times that a panel is read, for which it matters that the L1 cache keeps it
 SOME_ROWS = 4  # that many are better than a number that a call brings along, which may be one
 CHUNK_DEPTH = 512  # products of an element between two visits to the sums' buffer
 SHARES = 32  # iterations that threads share out evenly
@@ -371,7 +372,17 @@ def vector_lanes(contraction: Contraction, arithmetic: Arithmetic, target: CpuTa
     return lanes
 
 
-def _packs_b(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget, uses: int, width: int) -> bool:
+def _thrashes(stride: int, rows: int, target: CpuTarget) -> bool:
+    """Whether lines of that many rows, `stride` bytes apart, share so few places of the L1 cache that most are gone
+    before they are read again."""
+    places = target.l1 // (WAYS * LINE)
+    apart = stride // LINE if stride % LINE == 0 else 1
+    return rows >= 4 * WAYS * places // math.gcd(apart, places)
+
+
+def _packs_b(
+    contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget, rows: Split, uses: int, width: int
+) -> bool:
     """Whether B is copied into panels: where its lanes are not contiguous, or scalars are joined; else where it is read
     often enough and reading it in place would miss the cache or convert again and again."""
     n, b, size = contraction.n, contraction.b.element.storage, arithmetic.accumulator.bits // 8
@@ -386,6 +397,9 @@ def _packs_b(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget
     strided = _conflicts(row_bytes, int(contraction.depth), 64) or whole > target.l2
     # Rows of a panel that are no whole lines of the cache bring parts of its neighbours with them.
     strided = strided or (uses >= 16 and width * size % LINE != 0 and whole >= target.l2 // 2)
+    # Tiles of few rows read B faster than it comes from the L2 cache.
+    often = rows.height <= FEW_ROWS and uses >= FEW_ROWS
+    strided = strided or (often and _thrashes(row_bytes, int(contraction.depth), target))
     return contraction.depth > 64 and strided and n.size * arithmetic.parts > width
 
 
@@ -448,7 +462,7 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
         height, vectors = choose_tile(m, n, depth, lanes, target, arithmetic, tallest=8 if a_row % PAGE == 0 else 16)
     rows, width = Split(m, -(-m // height)), lanes * vectors
     b_uses = rows.tiles * int(math.prod(axis.size for axis in contraction.outer if axis.b == 0))
-    pack_b = _packs_b(contraction, arithmetic, target, b_uses, width)
+    pack_b = _packs_b(contraction, arithmetic, target, rows, b_uses, width)
     b_bytes = depth * n * bytes_
     slowest = int(contraction.k[0].size)
     chunk = slowest if arithmetic.complex else choose_chunk(contraction, rows.tiles)
