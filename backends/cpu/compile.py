@@ -162,7 +162,7 @@ def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Gener
         nonlocal nanoseconds, characters
         nanoseconds += sum(phase.nanoseconds for phase in kernel.phases)
         characters += sum(map(len, kernel.functions.values()))
-        if nanoseconds >= COSTS.parallel_ns or characters >= LIGHT_CHARACTERS:
+        if nanoseconds >= COSTS.light_ns or characters >= LIGHT_CHARACTERS:
             raise _NotLight
 
     try:

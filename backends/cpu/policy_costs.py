@@ -51,8 +51,7 @@ def _reads_windows(value: ir.Value) -> bool:
 class CpuCosts(Costs):
     """What kernels ask besides.
 
-    A thread is given at least a grain of work: nanoseconds of estimated work in one range of iterations. Waking it
-    takes 2,000 to 5,000.
+    A thread is given at least a grain of work: nanoseconds of estimated work in one range of iterations.
 
     Attributes:
         flop_ns: a vector of an op, for each of its flops, unless what it takes was measured.
@@ -67,15 +66,12 @@ class CpuCosts(Costs):
         stage_ns: from here on a value that is read in several passes over a row is kept in the cache, not computed
             again.
         bound_ns: below this, memory and latency decide what a reduction takes, and several accumulators pay.
-        grain_ns: of loops over elements and of reductions. Half of what is estimated is memory, which threads share
-            (targets take a share of it, `CpuTarget.grain_share`).
-        product_grain_ns: of products, each of whose ranges may pack its panels first.
-        op_grain_ns: of ops that are kernels of their own (transforms, sorts, solves, windows): their iterations are
-            long and few, and often all the parallelism that there is.
-        parallel_ns: what a phase must take in all before the pool is called for it.
+        grain_ns: what a thread is given at least. To hand a phase to a thread that is awake takes 1,000.
         wake_ns: what the phases that ask for threads must take together, where none of them is in a loop: the first
-            may have to wake them. asleep_ns: the same where loops do not ask for them, so that they sleep.
+            may have to wake them, which takes 2,000 to 5,000. asleep_ns: the same where loops do not ask for them, so
+            that they sleep.
         instruction_ns: an instruction of straight-line code.
+        light_ns: programs that take less are light.
         quick_ns: a light program that takes less is compiled without optimization. A call of it takes 30 times as long.
     """
 
@@ -91,13 +87,11 @@ class CpuCosts(Costs):
     kept_ns: float = 8.0
     stage_ns: float = 2.5
     bound_ns: float = 2.0
-    grain_ns: float = 15_000.0
-    product_grain_ns: float = 20_000.0
-    op_grain_ns: float = 5_000.0
-    parallel_ns: float = 12_000.0
+    grain_ns: float = 4_000.0
     wake_ns: float = 20_000.0
     asleep_ns: float = 100_000.0
     instruction_ns: float = 0.25
+    light_ns: float = 12_000.0
     quick_ns: float = 100.0
 
     def op_ns(self, name: str) -> float:
@@ -128,9 +122,10 @@ class CpuCosts(Costs):
         is_far = size_hint(tensor_bytes(gather.owner.operands[0])) >= self.far_bytes
         return near * self.far_times if is_far else near
 
-    def grain(self, iteration_ns: float, work_ns: float) -> int:
-        """The smallest range of iterations that holds so much work."""
-        return max(1, math.ceil(work_ns / max(iteration_ns, 0.01)))
+    def grain(self, iteration_ns: float, work_ns: float | None = None) -> int:
+        """The smallest range of iterations that holds so much work; None: a grain of it."""
+        work = self.grain_ns if work_ns is None else work_ns
+        return max(1, math.ceil(work / max(iteration_ns, 0.01)))
 
 
 COSTS = CpuCosts(

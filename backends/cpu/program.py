@@ -38,7 +38,7 @@ LIGHT_STEPS = 64
 # Kinds that read all of their operands, but for slices and gathers within; bytes that no core reads in the time of a
 # light program.
 WHOLE = ("column", "dot", "reduce_general", "row", "sort", "top_k")
-MOST_READ = int(COSTS.parallel_ns * 100)
+MOST_READ = int(COSTS.light_ns * 100)
 
 
 def may_be_light(module: ir.Module) -> bool:
@@ -136,7 +136,7 @@ class CpuProgram(NativeProgram):
         """Whether a call takes so little that nobody notices how good its code is: less than waking a thread."""
         if self.sizes or self.loops or self.table:
             return False
-        return self._ns < COSTS.parallel_ns and _bytes(set(self.slices.values())) < LIGHT_BYTES
+        return self._ns < COSTS.light_ns and _bytes(set(self.slices.values())) < LIGHT_BYTES
 
     @property
     def is_quick(self) -> bool:
@@ -147,7 +147,7 @@ class CpuProgram(NativeProgram):
     def _is_long(self, step: str) -> bool:
         """Whether a kernel takes so long that nobody notices how good the code is that calls it."""
         phases = self.kernels[step].phases if step in self.kernels else ()
-        return sum(phase.nanoseconds for phase in phases) >= COSTS.parallel_ns
+        return sum(phase.nanoseconds for phase in phases) >= COSTS.light_ns
 
     def helpers(self) -> Sequence[Function]:
         """What calls kernels, and hands phases to threads."""
@@ -217,8 +217,7 @@ class CpuProgram(NativeProgram):
             elif is_known(phase.iterations):
                 shared()
             else:
-                least = max(2 * phase.grain, math.ceil(COSTS.parallel_ns / phase.cost))
-                f.if_(f.cmp("sge", iterations, f.const(least)), shared, alone)
+                f.if_(f.cmp("sge", iterations, f.const(2 * phase.grain)), shared, alone)
 
     def is_tabled(self, op: ir.OpView | ir.Operation, calls: int) -> bool:
         """Of what is called often, and of kernels outside of loops where these are many."""
@@ -257,7 +256,7 @@ class CpuProgram(NativeProgram):
         iterations, most = phase.iterations, CHUNKS_PER_THREAD * self.threads
         if not isinstance(iterations, int):
             return -(-iterations // maximum(2, minimum(most, iterations // max(1, phase.grain))))
-        if iterations < 2 * phase.grain or iterations * phase.cost < COSTS.parallel_ns:
+        if iterations < 2 * phase.grain:
             return None
         return _chunk_of(iterations, size_hint(phase.grain), self.threads)
 

@@ -41,7 +41,6 @@ class CpuTarget(TargetDescription):
         shares_functions: kernels may call functions that others of the program call, too.
         scalable: vectors of this width are the first lanes of those of SVE, which are as wide or wider.
         flop_share: of what a flop is assumed to take (policy_costs.py), what it takes here.
-        grain_share: of the estimated work that a loop gives a thread at least: less where estimates were measured here.
         op_ns: nanoseconds that a vector of an op adds to a loop that does more, of f32 and of f64, where they were
             measured; `policy_costs.py` has what is assumed of others.
         emits: what writes functions for it.
@@ -55,7 +54,6 @@ class CpuTarget(TargetDescription):
     scalable: bool = False
     shares_functions: bool = False
     flop_share: float = 1.0
-    grain_share: float = 1.0
     op_ns: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     emits: type[LlvmEmitter | LlvmIrEmitter] = field(default=LlvmEmitter, repr=False)
 
@@ -158,7 +156,6 @@ ZEN4 = replace(
     "+prfchw,+prefer-no-gather,+prefer-no-scatter",
     gathers=False,
     flop_share=0.5,
-    grain_share=0.8,
     op_ns=_ZEN4_NS,
 )
 AMX_BF16, AMX_INT8 = "amx-bf16", "amx-int8"
@@ -212,7 +209,6 @@ ZEN3 = replace(
     gathers=False,
     l2=512 << 10,
     l3=4 << 20,
-    grain_share=0.8,
     op_ns=_ZEN3_NS,
 )
 AVX_VNNI = replace(AVX2, features=f"{AVX2.features},+{AVX_VNNI_FEATURE}", dots=(AVX_VNNI_FEATURE,))

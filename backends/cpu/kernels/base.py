@@ -109,9 +109,9 @@ def finished(f: Function, iterations: IntLike = 1, cost: float = 0.0, grain: Int
     return f, Phase(f.name, iterations, grain, cost)
 
 
-def op_phase(f: Function, iterations: IntLike, cost: float) -> Part:
-    """The same of an op that is a kernel of its own; `cost`: nanoseconds of one iteration."""
-    return finished(f, iterations, cost, COSTS.grain(cost, COSTS.op_grain_ns))
+def phase(f: Function, iterations: IntLike, cost: float) -> Part:
+    """The same of one that is worth threads, where it takes long enough; `cost`: nanoseconds of one iteration."""
+    return finished(f, iterations, cost, COSTS.grain(cost))
 
 
 Template = Callable[[Fusion, CpuTarget], Kernel]

@@ -16,7 +16,7 @@ from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import pack, unpack
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -73,7 +73,7 @@ class _Emitter:
         f.loop(f.begin, f.end, 1, block, nonempty=True)
         trip_ns = sum(COSTS.phase_ns(self.target, [each], 0, 0) * self.batch.elements(each) for each in self.values)
         trips = trip_count(self.loop.operation, {}) or 1
-        return Kernel.of(op_phase(f, blocks, trips * trip_ns * lanes / self.target.lanes(32)))
+        return Kernel.of(phase(f, blocks, trips * trip_ns * lanes / self.target.lanes(32)))
 
     def _places(self, number: int, lane: Affine) -> list[Delinearized]:
         """Where the elements of a carry's items are, of those in the lanes."""

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.kernels.iteration import phase
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I64, PTR, Value
 from stablehlo_py.codegen.tables import constant_table
@@ -96,7 +95,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel | None:
 
     f.loop(f.begin, f.end, 1, row)
     cost = len(listed) / len(bands) * _BLOCK_NS + width * item / _BYTES_PER_NS
-    return Kernel.of(phase(target, f, math.prod(batch) * height, cost), tables=tables)
+    return Kernel.of(phase(f, math.prod(batch) * height, cost), tables=tables)
 
 
 def _is_concatenated(value: ir.Value) -> bool:

@@ -10,7 +10,7 @@ import math
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, unpack
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -41,7 +41,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         factor = _Factor(f, of, n, flag(op, "lower"), lanes, operand(f, fusion, op.operands[0]), f.parameters["out0"])
         f.loop(f.begin, f.end, 1, factor.matrix)
     rows = float(size_hint(n))
-    return Kernel.of(op_phase(f, batch if n else 0, 20.0 * rows + rows**3 / 30.0))
+    return Kernel.of(phase(f, batch if n else 0, 20.0 * rows + rows**3 / 30.0))
 
 
 class _Factor:

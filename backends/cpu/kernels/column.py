@@ -19,8 +19,8 @@ from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.common.loops import fold, pack, tree, unpack
 from stablehlo_py.backends.common.reduction import Reduction, at_place, combined, finish, lanes_combined, reductions
 from stablehlo_py.backends.cpu.kernels import loop
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, phase, power_of_two
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, power_of_two
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -213,16 +213,16 @@ class _KeptLanes:
             if strip > 1:
                 strips = -(-int(self.blocks) // strip)
                 f.loop(f.begin, f.end, 1, lambda i: self._blocks_of_strip(f, i, strip, strips), nonempty=True)
-                return Kernel.of(phase(c.target, f, math.prod(self.outer) * strips, cost * strip))
+                return Kernel.of(phase(f, math.prod(self.outer) * strips, cost * strip))
             f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
-            return Kernel.of(phase(c.target, f, iterations, cost))
+            return Kernel.of(phase(f, iterations, cost))
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
             self._block(f, f.irem(i, iterations), partials, split, chunks, f.idiv(i, iterations))
 
         f.loop(f.begin, f.end, 1, one, nonempty=True)
-        parts = phase(c.target, f, iterations * chunks, cost), combine_phase(c, partials)
+        parts = phase(f, iterations * chunks, cost), combine_phase(c, partials)
         return Kernel.of(*parts, shared_bytes=partials.bytes)
 
     def _strip(self) -> int:
@@ -420,7 +420,7 @@ class _ReducedLanes:
         cost = c.phase_ns * vectors / chunks + 5.0
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._result(f, i), nonempty=True)
-            return Kernel.of(phase(c.target, f, c.count, cost))
+            return Kernel.of(phase(f, c.count, cost))
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
@@ -432,7 +432,7 @@ class _ReducedLanes:
 
         f.loop(f.begin, f.end, 1, one, nonempty=True)
         second = combine_phase(c, partials, self if len(c.reduced) == 1 else None)
-        return Kernel.of(phase(c.target, f, c.count * chunks, cost), second, shared_bytes=partials.bytes)
+        return Kernel.of(phase(f, c.count * chunks, cost), second, shared_bytes=partials.bytes)
 
     def _range(self, f: Function, chunk: Index, chunks: int, unit: IntLike) -> tuple[Index, Index]:
         units = self.c.reduced[0] // unit
@@ -479,4 +479,4 @@ def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = 
         c.results(e, place, totals)
 
     f.loop(f.begin, f.end, 1, one, nonempty=True)
-    return phase(c.target, f, vectors, 2.0 * partials.chunks)
+    return phase(f, vectors, 2.0 * partials.chunks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Part, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Part, phase, phase_function
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Index, ScalarType, Value
@@ -70,7 +70,7 @@ def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget)
         filler = scalar_operand(f, fusion, source)
         step = of.bytes
         f.loop(f.idiv(begin, step), f.idiv(f.iadd(begin, length), step), 1, lambda i: types.store(f, of, filler, to, i))
-    return op_phase(f, blocks, COPY_BLOCK / 10)
+    return phase(f, blocks, COPY_BLOCK / 10)
 
 
 def fetch_lines(f: Function, base: Value, start: Index, of: ScalarType, count: int) -> None:

@@ -13,9 +13,8 @@ from itertools import groupby
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.kernels.iteration import phase
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.elemental.shape import MAX_BRANCHES
@@ -75,7 +74,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel | None:
 
     f.loop(f.begin, f.end, 1, row)
     cost = sum(_PIECE_NS + _VECTOR_NS * width / lanes for width in widths)
-    return Kernel.of(phase(target, f, rows, cost))
+    return Kernel.of(phase(f, rows, cost))
 
 
 def _list(f: Function, fusion: Fusion, table: Value) -> None:
@@ -107,7 +106,7 @@ def _one_row(fusion: Fusion, target: CpuTarget, sizes: list[int]) -> Kernel:
     f.loop(0, len(sizes), 1, piece)
     blocks = -(-int(ends[-1]) // _BLOCK_BYTES)
     cost = (len(sizes) * _PIECE_NS + int(ends[-1]) / _BYTES_PER_NS) / blocks
-    return Kernel.of(phase(target, f, blocks, cost), private_bytes=8 * len(sizes), tables=tables)
+    return Kernel.of(phase(f, blocks, cost), private_bytes=8 * len(sizes), tables=tables)
 
 
 def _copy(f: Function, source: Value, to: Value, width: int, lanes: int, storage: ScalarType) -> None:

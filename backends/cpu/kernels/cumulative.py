@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase
 from stablehlo_py.backends.cpu.kernels.common import full_lanes, last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -62,7 +62,7 @@ def emit_cumulative(
             _rows(f, elements, inputs, f.imul(row, length), int(length), across, backwards, held, combine)
 
         f.loop(f.begin, f.end, 1, group)
-        return Kernel.of(op_phase(f, -(-rows // across), 2 * STEP_COST * int(length)))
+        return Kernel.of(phase(f, -(-rows // across), 2 * STEP_COST * int(length)))
 
     def walk(i: Value) -> None:
         column, mask = last_lanes(f, f.imul(f.irem(i, blocks), lanes), inner, lanes)
@@ -81,7 +81,7 @@ def emit_cumulative(
         fold(f, 0, length, 1, start, step)
 
     f.loop(f.begin, f.end, 1, walk)
-    return Kernel.of(op_phase(f, math.prod(sizes[:dimension]) * blocks, STEP_COST * size_hint(length)))
+    return Kernel.of(phase(f, math.prod(sizes[:dimension]) * blocks, STEP_COST * size_hint(length)))
 
 
 def _lanes_of_rows(target: CpuTarget, elements: Sequence[Element]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.fourier import Array
 from stablehlo_py.backends.cpu.kernels.fourier_stage import Exchange, multiply, pair, scaled, swapped
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -70,7 +70,7 @@ class Phases:
         """Add a phase, and return it; `body` emits the loop over begin..end."""
         f = phase_function(self.fusion, self.target, f".{suffix}{len(self._parts)}")
         body(f)
-        part = op_phase(f, iterations, cost)
+        part = phase(f, iterations, cost)
         self.repeat(part)
         return part
 

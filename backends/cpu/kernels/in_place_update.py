@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.in_place_update import Destination, InPlaceUpdate
 from stablehlo_py.backends.common.iteration import cone, refine
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
@@ -85,4 +85,4 @@ class _Update(InPlaceUpdate):
             f.loop(f.begin, f.end, 1, row, nonempty=True)
             iterations = rows
         cost = COSTS.phase_ns(self.target, values, 1, 1) * size_hint(vectors) + 1.0
-        self.parts.append(phase(self.target, f, iterations, cost))
+        self.parts.append(phase(f, iterations, cost))

@@ -7,12 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, finished, phase_function
-from stablehlo_py.backends.cpu.policy_costs import COSTS
+from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.symint import IntLike, always_less, is_known
+from stablehlo_py.dialect.symint import IntLike, always_less
 from stablehlo_py.mlir import ir
 
 GATHERED = 16  # lanes: of 32 bits each, a vector of AVX-512
@@ -41,13 +39,6 @@ def merge_short(sizes: Sequence[IntLike], lanes: int) -> list[IntLike]:
 def power_of_two(number: int) -> int:
     """The largest power of two that is not above a positive number."""
     return 1 << (max(1, number).bit_length() - 1)
-
-
-def phase(target: CpuTarget, f: Function, iterations: IntLike, cost: float) -> Part:
-    """A function that lacks its return only, and its phase, whose grain is worth a thread. `cost`: nanoseconds of one
-    iteration."""
-    grain = COSTS.grain(cost, COSTS.grain_ns * target.grain_share)
-    return finished(f, iterations, cost, min(grain, max(iterations, 1)) if is_known(iterations) else grain)
 
 
 def empty(fusion: Fusion, target: CpuTarget) -> Kernel:

@@ -18,7 +18,7 @@ import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import lu
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.lapack_routines import (
     INTEGER,
@@ -89,7 +89,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f.loop(first, last, 1, code.emit)
     cost = CALL_NS + NS_PER_FLOP * routine.flops
     iterations = select(small, batch, minimum(batch, 1))
-    kernel = Kernel.of(op_phase(f, iterations, cost), private_bytes=select(small, code.scratch_bytes, 0))
+    kernel = Kernel.of(phase(f, iterations, cost), private_bytes=select(small, code.scratch_bytes, 0))
     return replace(kernel, shared_bytes=select(small, 0, code.scratch_bytes), checks=code.checks())
 
 

@@ -18,8 +18,8 @@ from typing import TypeAlias
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.cpu.kernels import block_matrix, concatenate, symbolic_loop, tile
-from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short
 from stablehlo_py.backends.cpu.kernels.spread import spread_over, write_rows
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -264,7 +264,7 @@ class _Loop:
                 self._row(f, f.begin, f.end, 1, vector)
 
             self._streamed(f, vectors_of)
-            return Kernel.of(phase(self.target, f, vectors, cost))
+            return Kernel.of(phase(f, vectors, cost))
         blocks = -(-self.inner // BLOCK) if self.inner > 2 * BLOCK else 1
         cost = cost * -(-vectors // blocks) + ROW_NS
         shared = self._shared(cost) if blocks == 1 else self.sizes[:-1]
@@ -279,7 +279,7 @@ class _Loop:
 
         self._streamed(f, rows_of)
         rows = math.prod(self.sizes[len(shared) : -1])
-        return Kernel.of(phase(self.target, f, math.prod(shared) * blocks, cost * rows))
+        return Kernel.of(phase(f, math.prod(shared) * blocks, cost * rows))
 
     def _shared(self, cost: float) -> tuple[int, ...]:
         """The loops that threads share, of rows that take `cost`: the others are loops within an iteration, whose

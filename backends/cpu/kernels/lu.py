@@ -9,7 +9,7 @@ import math
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -55,7 +55,7 @@ def emit(fusion: Fusion, target: CpuTarget, rows: int, columns: int, batch: IntL
 
     f.loop(f.begin, f.end, 1, group)
     cost = 4.0 * math.prod((rows, columns, 2 if of.is_complex else 1)) * (4 + least / 2)
-    return Kernel.of(op_phase(f, -(-batch // lanes), cost), private_bytes=used)
+    return Kernel.of(phase(f, -(-batch // lanes), cost), private_bytes=used)
 
 
 class _Elimination:

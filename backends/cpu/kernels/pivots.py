@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I32, I64, Index, Value
@@ -60,4 +60,4 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         f.loop(0, count, 1, exchange)
 
     f.loop(f.begin, f.end, 1, factorization)
-    return Kernel.of(op_phase(f, math.prod(batch), 2.0 * size_hint(n)))
+    return Kernel.of(phase(f, math.prod(batch), 2.0 * size_hint(n)))

@@ -98,7 +98,7 @@ class KernelBuilder:
         and `least` iterations."""
         f = phase_function(self.fusion, self.target, "".join(f"_{part}" for part in (self._variant, suffix) if part))
         emit(f)
-        grain = max(least, min(size_hint(iterations), COSTS.grain(cost, COSTS.product_grain_ns)))
+        grain = max(least, min(size_hint(iterations), COSTS.grain(cost)))
         self.parts.append(finished(f, select(self._condition, iterations, 0), cost, grain))
 
     def kernel(self) -> Kernel:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, unravel
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import full_lanes, scalar_operand
 from stablehlo_py.backends.cpu.kernels.iteration import empty
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -40,7 +40,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return empty(fusion, target)
     f = phase_function(fusion, target)
     iterations, cost = _Reduction(f, fusion, op, target).emit()
-    return Kernel.of(op_phase(f, iterations, cost))
+    return Kernel.of(phase(f, iterations, cost))
 
 
 class _Reduction:

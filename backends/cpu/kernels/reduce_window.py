@@ -12,7 +12,7 @@ import math
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.common.windows import over_window
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import full_lanes, last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
@@ -76,7 +76,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     f.loop(f.begin, f.end, 1, position)
     cost = 1.0 * size_hint(math.prod(window.width for window in windows)) + 2
-    return Kernel.of(op_phase(f, math.prod(outer) * blocks, cost))
+    return Kernel.of(phase(f, math.prod(outer) * blocks, cost))
 
 
 def _combine(f: Function, op: ir.OpView) -> Combiner:

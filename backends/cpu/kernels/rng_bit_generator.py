@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -42,11 +42,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if op.results[1] in outputs and layout.counters:
         f = phase_function(fusion, target, ".bits")
         _emit_bits(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[1]]], op, layout, target)
-        parts.append(op_phase(f, -(-layout.counters // target.lanes(32)), 60.0))
+        parts.append(phase(f, -(-layout.counters // target.lanes(32)), 60.0))
     if op.results[0] in outputs:
         f = phase_function(fusion, target, ".state")
         _emit_state(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[0]]], op, layout.counters)
-        parts.append(op_phase(f, 1, 10.0))
+        parts.append(phase(f, 1, 10.0))
     return Kernel.of(*parts)
 
 

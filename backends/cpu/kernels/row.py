@@ -25,8 +25,8 @@ from stablehlo_py.backends.common.reduction import (
     reductions,
 )
 from stablehlo_py.backends.cpu.kernels import column, loop
-from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -227,7 +227,7 @@ class _Row:
         vectors = size_hint(self.columns if self.across else -(-self.columns // self.lanes))
         cost = COSTS.phase_ns(self.target, columns, self._loads(), len(self.full)) * vectors + 5.0
         cost += COSTS.phase_ns(self.target, rest, 0, 0) if self.across else self._numbers_ns(rest)
-        return Kernel.of(phase(self.target, f, groups, cost), private_bytes=self.private_bytes)
+        return Kernel.of(phase(f, groups, cost), private_bytes=self.private_bytes)
 
     def _loads(self) -> float:
         """Loads of a column in all passes: what an earlier pass has read, or is not full, lies in the nearest cache."""

@@ -168,7 +168,7 @@ class _Owners:
         """For so many updates; None: they are no work for two threads."""
         moved = [d for d in layout.index_of if layout.window(d) == 1]
         dimension = max(moved, key=lambda d: size_hint(layout.operand[d]), default=None)
-        grain = COSTS.grain(work_ns / OWNERS, max(COSTS.op_grain_ns, OTHERS_SHARE * OTHERS_NS * updates))
+        grain = COSTS.grain(work_ns / OWNERS, max(COSTS.grain_ns, OTHERS_SHARE * OTHERS_NS * updates))
         if dimension is None or 2 * grain > OWNERS:
             return None
         place_bytes = max(1, size_hint(row_major_strides(layout.operand)[dimension]) * bits // 8)

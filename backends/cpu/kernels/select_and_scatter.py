@@ -12,7 +12,7 @@ import math
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import nest, offset
 from stablehlo_py.backends.common.windows import over_window
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import copy_phase, full_lanes, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -43,7 +43,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
     visits = size_hint(math.prod(source_sizes[parallel:])) * size_hint(math.prod(window.width for window in windows))
     cost = 3.0 * visits + size_hint(slice_elements)
-    selected = op_phase(f, iterations, cost / (4 if not of.is_complex else 1))
+    selected = phase(f, iterations, cost / (4 if not of.is_complex else 1))
     return Kernel.of(filled, selected) if filled else Kernel.of(selected)
 
 

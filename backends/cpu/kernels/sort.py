@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.common.comparators import key_values, precedes, sort_keys
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Before, Sorter, merge_passes, rooms
 from stablehlo_py.backends.cpu.kernels.quick import QuickSorter, partitions
@@ -71,7 +71,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         f.loop(f.begin, f.end, 1, row)
     records = size_hint(size)
     cost = records * (4.0 + 3.0 * merge_passes(records))
-    return Kernel.of(op_phase(f, rows if size else 0, cost), private_bytes=used)
+    return Kernel.of(phase(f, rows if size else 0, cost), private_bytes=used)
 
 
 def _comparator(f: Function, op: ir.OpView) -> Before:
@@ -107,4 +107,4 @@ def _by_records(
         sorter.sort(f.iadd(f.imul(f.idiv(i, stride), size * stride), f.irem(i, stride)))
 
     f.loop(f.begin, f.end, 1, row)
-    return Kernel.of(op_phase(f, rows, sorter.cost), private_bytes=sorter.used)
+    return Kernel.of(phase(f, rows, sorter.cost), private_bytes=sorter.used)

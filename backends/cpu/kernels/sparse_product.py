@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, pack, unpack, vectors
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -59,7 +59,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         pointers = [operand(f, fusion, value) for value in op.operands]
         f.loop(f.begin, f.end, 1, lambda row: product.row(row, pointers, f.parameters["out0"]))
     cost = 10.0 + 2.0 * int(numbers.shape[0]) / max(1, int(rows[0])) * -(-int(width) // 4)
-    return Kernel.of(op_phase(f, rows[0] if width else 0, cost))
+    return Kernel.of(phase(f, rows[0] if width else 0, cost))
 
 
 class _Product:

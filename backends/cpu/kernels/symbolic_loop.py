@@ -17,8 +17,8 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space
 from stablehlo_py.backends.common.loops import if_any
 from stablehlo_py.backends.cpu.kernels import tile
-from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -70,7 +70,7 @@ class _SymbolicLoop:
         blocks = -(-self.inner // BLOCK)
         f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks))
         vectors = -(-min(size_hint(self.inner), BLOCK) // self.lanes)
-        return Kernel.of(phase(self.target, f, self.outer * blocks, cost * vectors + 2.0))
+        return Kernel.of(phase(f, self.outer * blocks, cost * vectors + 2.0))
 
     def _block(self, f: Function, i: Index, blocks: IntLike) -> None:
         row = affine_of(f.idiv(i, blocks), self.outer - 1)

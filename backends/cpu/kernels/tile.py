@@ -15,8 +15,8 @@ from itertools import accumulate, pairwise
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, refine
-from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, power_of_two
 from stablehlo_py.backends.cpu.kernels.transposing import (
     load_halves,
     transposed,
@@ -261,4 +261,4 @@ def emit(
     f.loop(f.begin, f.end, 1, strip, nonempty=is_known(rows, columns))
     column_tiles = sum(-(-size_hint(size) // lanes) for _, size in pieces)
     cost = COSTS.phase_ns(target, values, 2 * len(space.loads), len(fusion.outputs)) * lanes * column_tiles
-    return Kernel.of(phase(target, f, math.prod(others) * row_tiles, cost))
+    return Kernel.of(phase(f, math.prod(others) * row_tiles, cost))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes, rooms
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -78,7 +78,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     cost = size * 0.5 + k * k if keep else size * (4.0 + 3.0 * merge_passes(size))
     if select:
         cost = size * 2.0 + 4 * capacity * (4.0 + 3.0 * merge_passes(capacity))
-    return Kernel.of(op_phase(f, rows if k else 0, cost), private_bytes=used)
+    return Kernel.of(phase(f, rows if k else 0, cost), private_bytes=used)
 
 
 def _keep_best(

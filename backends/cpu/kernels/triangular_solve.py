@@ -14,7 +14,7 @@ from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
@@ -96,7 +96,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             private = maximum(private, 0 if left else n * lanes * of.bytes)
         cost = size_hint(n) ** 2 * 0.5 * vectors
         iterations = select(served, systems.batch * groups, 0) if n else 0
-        parts.append(op_phase(f, iterations, cost))
+        parts.append(phase(f, iterations, cost))
     return Kernel.of(*parts, private_bytes=private)
 
 
@@ -107,7 +107,7 @@ def _of_vectors(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, lanes: i
     matrix, known = (operand(f, fusion, value) for value in op.operands)
     shared = (s.of, n, lanes, s.transposed, s.forward, s.unit, matrix, known, f.parameters["out0"])
     f.loop(f.begin, f.end, 1, VectorSubstitution(f, *shared).solve)
-    return Kernel.of(op_phase(f, s.batch, n * (n / lanes * 0.2 + 10.0)))
+    return Kernel.of(phase(f, s.batch, n * (n / lanes * 0.2 + 10.0)))
 
 
 def _of_batches(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, sides: int, lanes: int) -> Kernel:
@@ -120,7 +120,7 @@ def _of_batches(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, sides: i
     known, out = operand(f, fusion, op.operands[1]), f.parameters["out0"]
     source = operand(f, fusion, op.operands[0])
     f.loop(f.begin, f.end, 1, partial(group.solve_all, source=source, known=known, out=out))
-    part = op_phase(f, -(-s.batch // lanes), 2.0 * n * (n + sides) + 0.5 * n * n * sides)
+    part = phase(f, -(-s.batch // lanes), 2.0 * n * (n + sides) + 0.5 * n * n * sides)
     return Kernel.of(part, private_bytes=aligned(matrices.bytes) + unknowns.bytes)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import complex as complex_math
@@ -55,7 +55,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         code = _System(f, of, n, sides, f.gep(f.private, row_bytes, I8))
         f.loop(f.begin, f.end, 1, lambda number: code.solve(number, pointers, f.parameters["out0"]))
     cost = 40.0 * int(n) * int(sides + 1)
-    return Kernel.of(op_phase(f, systems if n and sides else 0, cost), private_bytes=row_bytes + 3 * n * of.bytes)
+    return Kernel.of(phase(f, systems if n and sides else 0, cost), private_bytes=row_bytes + 3 * n * of.bytes)
 
 
 class _System:

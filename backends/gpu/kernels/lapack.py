@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS, Array, Routine, batch_of, element_of, routine_of
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -56,7 +56,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         code.emit(_Problem(x, call, routine, inputs, number, rooms))
 
     f.loop(f.begin, f.end, 1, matrix)
-    part = op_phase(f, batch, NS_PER_FLOP * routine.flops)
+    part = phase(f, batch, NS_PER_FLOP * routine.flops)
     return Kernel.of(part, shared_bytes=batch * used if together else 0, private_bytes=0 if together else used)
 
 
