@@ -261,6 +261,10 @@ class Operations(Assembly):
 
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
         """Lanes of a (0..n-1) and b (n..2n-1) in a new order."""
+        if a.type.element is I1 and len(lanes) > 1:
+            one, other = self.known_lanes(a), self.known_lanes(b)
+            if one and other:  # LLVM may lose such a mask (docs/decisions.md)
+                return self.const_lanes([[*one, *other][lane] for lane in lanes], I1)
         return self._value(self.emit.shuffle(a, b, lanes), VectorType(len(lanes), a.type.element))
 
     def opaque(self, a: Value) -> Value:
