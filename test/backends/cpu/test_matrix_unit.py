@@ -228,10 +228,10 @@ def test_functions_configure_and_release() -> None:
     assert calls.count("llvm.x86.tilezero") == calls.count("llvm.x86.tilestored64") == 4
 
 
-@pytest.mark.parametrize(("columns", "ranges"), [(4096, 8), (512, 3)], ids=["long", "short"])
-def test_ranges_of_threads(columns: int, ranges: int) -> None:
+@pytest.mark.parametrize(("depth", "columns", "ranges"), [(1024, 4096, 8), (256, 512, 4)], ids=["long", "short"])
+def test_ranges_of_threads(depth: int, columns: int, ranges: int) -> None:
     """Where rows of B are read, a thread reads runs of panels: at least an eighth of all, and a grain of work."""
-    case = floats("product", (16, 1024), (1024, columns), result="bf16")
+    case = floats("product", (16, depth), (depth, columns), result="bf16")
     arrays = [np.zeros(size, ml_dtypes.bfloat16) for size in (case.lhs, case.rhs)]
     phase = compile_kernel(case.text(arrays), AMX).kernel.phases[-1]
     assert phase.iterations // phase.grain == ranges
