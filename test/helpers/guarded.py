@@ -54,6 +54,8 @@ def call_guarded(
     tables = [(ctypes.c_void_p * max(1, len(each)))(*(one.address for one in each)) for each in (inputs, outputs)]
     addresses = [ctypes.addressof(table) for table in tables]
     call = entry.Call(ctypes.sizeof(entry.Call), *addresses, workspace.address, described.constants)
+    never = (ctypes.c_int64 * 2)()  # nobody asks for the end of a loop
+    call.interrupt = ctypes.addressof(never)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(described.address)
     assert function(ctypes.addressof(call)) == entry.OK
     return [output.array.copy() for output in outputs]

@@ -48,8 +48,7 @@ ALTERNATING = 15  # values whose elements alternate; 16 are the lanes of a vecto
 COLUMNS = 4  # of a result, computed one after the other
 MOST_APART = 32  # vectors for them whose lanes may lie anywhere: a load for each lane
 PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
-PAIRED_NS = 6.0  # of arithmetic on a vector, from which on two are computed at once
-PAIRED_REGISTERS = 32
+PAIRED_NS = {16: 4.1, 32: 6.0}  # registers -> arithmetic on a vector, from which on two are computed at once
 CHAINED = 0.5  # of it, in one chain of operations at least
 MOST_SEAMS = 4
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed
@@ -146,16 +145,26 @@ def _keeps_operands(target: CpuTarget, space: Space, sizes: tuple[int, ...], lan
 def _is_paired(fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value], inner: int, lanes: int) -> bool:
     """Whether a vector has the lanes of two registers, whose instructions alternate: a core that meets a long chain of
     operations does not look far enough ahead to begin with the next vector. Not of f64, whose functions leave their
-    usual range in one of 16 lanes too often."""
-    fits = 1 < lanes == target.lanes(32) and target.registers >= PAIRED_REGISTERS and inner % (2 * lanes) == 0
+    usual range in one of 16 lanes too often; and with 16 registers not of what needs two for a vector anyway."""
+    fits = 1 < lanes == target.lanes(32) and inner % (2 * lanes) == 0
     total = COSTS.vector_ns(values, 0, 0)
-    if not fits or total < PAIRED_NS or any(tensor_bytes(value) >= NONTEMPORAL_BYTES for value in fusion.outputs):
+    if not fits or total < PAIRED_NS.get(target.registers, math.inf):
+        return False
+    if any(tensor_bytes(value) >= NONTEMPORAL_BYTES for value in fusion.outputs):
+        return False
+    if target.registers < 32 and any(_takes_two_registers(value) for value in values):
         return False
     until: dict[ir.Value, float] = {}  # value -> nanoseconds of the longest chain that ends with it
     for op in fusion.ops:
         before = max((until.get(operand, 0.0) for operand in op.operands), default=0.0)
         until.update((result, before + COSTS.op_ns(op.operation.name)) for result in op.results)
     return max(until.values()) >= total * CHAINED
+
+
+def _takes_two_registers(value: ir.Value) -> bool:
+    """Whether a vector of it is computed in two: complex numbers in parts, quotients of integers as f64."""
+    of = element(value)
+    return of.is_complex or (not of.is_float and value.owner.name in ("hlo.divide", "hlo.remainder"))
 
 
 def _has_windows(fusion: Fusion, values: Sequence[ir.Value], inner: int) -> bool:
