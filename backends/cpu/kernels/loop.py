@@ -144,9 +144,10 @@ def _keeps_operands(target: CpuTarget, space: Space, sizes: tuple[int, ...], lan
 
 def _is_paired(fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value], inner: int, lanes: int) -> bool:
     """Whether a vector has the lanes of two registers, whose instructions alternate: a core that meets a long chain of
-    operations does not look far enough ahead to begin with the next vector. Not of f64, whose functions leave their
-    usual range in one of 16 lanes too often; and with 16 registers not of what needs two for a vector anyway."""
-    fits = 1 < lanes == target.lanes(32) and inner % (2 * lanes) == 0
+    operations does not look far enough ahead to begin with the next vector. Not of f64 in 16 lanes, one of which leaves
+    the usual range of a function too often; and with 16 registers not of what needs two for a vector anyway."""
+    fits = lanes == target.lanes(32) or lanes == target.lanes(64) < 8
+    fits = fits and lanes > 1 and inner % (2 * lanes) == 0
     total = COSTS.vector_ns(values, 0, 0)
     if not fits or total < PAIRED_NS.get(target.registers, math.inf):
         return False
