@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, cone, refine
@@ -179,6 +180,31 @@ class _Partials:
         return fold(f, 1, self.chunks, 1, read(0), step)
 
 
+@dataclass(frozen=True)
+class _Share:
+    """A chunk of the loop that is split, whose accumulators are `partials`; all of a loop that is not."""
+
+    split: int
+    partials: _Partials | None = None
+    chunk: Index = 0
+
+    def rows(self, f: Function, size: IntLike) -> tuple[Index, Index]:
+        """Begin and end, of `size` rows: chunk k takes [k n / chunks, (k + 1) n / chunks)."""
+        if self.partials is None:
+            return 0, size
+        chunks = self.partials.chunks
+        return f.idiv(f.imul(self.chunk, size), chunks), f.idiv(f.imul(f.iadd(self.chunk, 1), size), chunks)
+
+    def keep(
+        self, e: Elemental, column: _Column, place: Delinearized, totals: Sequence[Lanes], mask: Value | None = None
+    ) -> None:
+        """Store what the rows give at a place of the results."""
+        if self.partials is None:
+            column.results(e, place, totals, mask)
+        else:
+            self.partials.store(e.f, self.chunk, scalar(e.f, linear_index(e.f, place)), totals)
+
+
 def _wide(of: Element) -> Element:
     """An element type that holds accumulators of `of` exactly."""
     return ELEMENTS[of.compute.text] if of.is_float else of
@@ -207,42 +233,46 @@ class _KeptLanes:
         chunks = c.chunks(iterations, c.reduced[split])
         f = phase_function(c.fusion, c.target)
         cost = c.phase_ns * self.vectors * size_hint(c.total) / chunks + 5.0
+        accumulate, strip = self._block, self._strip(chunks)
+        if strip > 1:
+            blocks, strips = int(self.blocks), -(-int(self.blocks) // strip)
+            iterations, cost = math.prod(self.outer) * strips, cost * min(strip, blocks)
+            accumulate = partial(self._blocks_of_strip, strip=strip)
         if chunks == 1:
-            cost += c.rest_ns * self.vectors
-            strip = self._strip()
-            if strip > 1:
-                strips = -(-int(self.blocks) // strip)
-                f.loop(f.begin, f.end, 1, lambda i: self._blocks_of_strip(f, i, strip, strips), nonempty=True)
-                return Kernel.of(phase(f, math.prod(self.outer) * strips, cost * strip))
-            f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
-            return Kernel.of(phase(f, iterations, cost))
+            f.loop(f.begin, f.end, 1, lambda i: accumulate(f, i, _Share(split)), nonempty=True)
+            return Kernel.of(phase(f, iterations, cost + c.rest_ns * self.vectors))
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
-            self._block(f, f.irem(i, iterations), partials, split, chunks, f.idiv(i, iterations))
+            accumulate(f, f.irem(i, iterations), _Share(split, partials, f.idiv(i, iterations)))
 
         f.loop(f.begin, f.end, 1, one, nonempty=True)
         parts = phase(f, iterations * chunks, cost), combine_phase(c, partials)
         return Kernel.of(*parts, shared_bytes=partials.bytes)
 
-    def _strip(self) -> int:
-        """Blocks of a strip; 1: there are none."""
+    def _strip(self, chunks: int) -> int:
+        """Blocks of a strip; 1: there are none. A block of several lines of a row is read in order where rows end with
+        a page, and where chunks are few rows."""
         c, size = self.c, max(item.of.bytes for item in self.c.items)
-        if len(c.reduced) > 1 or not is_known(c.count, c.total, *self.outer) or self.vectors < 4 or size > 8:
+        if len(c.reduced) > 1 or not is_known(c.count, c.total, *self.outer) or self.rows_at_once > 1 or size > 8:
             return 1
-        if self.columns * size <= STRIP_BYTES or c.count * c.total * size <= c.target.l2:
+        is_long = chunks == 1 and self.columns * size > STRIP_BYTES
+        if c.count * c.total * size <= c.target.l2 or (self.vectors >= 4 and not is_long):
             return 1
-        return min(STRIP_BYTES // (self.block * size), int(math.prod(self.outer) * self.blocks) // FEWEST_STRIPS)
+        strips = FEWEST_STRIPS if chunks == 1 else 1
+        return min(STRIP_BYTES // (self.block * size), int(math.prod(self.outer) * self.blocks) // strips)
 
-    def _blocks_of_strip(self, f: Function, i: Index, strip: int, strips: int) -> None:
+    def _blocks_of_strip(self, f: Function, i: Index, share: _Share, strip: int) -> None:
         """Accumulate the blocks of a strip: all of them over some rows, then over the next ones."""
         c, lanes, outer_count = self.c, self.c.lanes, math.prod(self.outer)
+        strips = -(-int(self.blocks) // strip)
         outer = delinearize(f, ((outer_count, affine_of(f.idiv(i, strips), outer_count - 1)),), self.outer, 1)
         first = f.imul(f.irem(i, strips), strip)
         last = f.imin(f.iadd(first, strip), self.blocks)
         wide = [_wide(item.of) for item in c.items]
         sums = [f.alloca(strip * self.block * of.bytes, I8) for of in wide]
         identity = [arith.identity(f, item.kind, item.of, lanes) for item in c.items]
+        begin, end = share.rows(f, c.reduced[0])
 
         def kept(block: Index, vector: int, totals: Sequence[Lanes]) -> None:
             at = f.iadd(f.imul(f.isub(block, first), self.block), vector * lanes)
@@ -261,7 +291,7 @@ class _KeptLanes:
                 kept(block, number, identity)
 
         def rows(low: Index) -> None:
-            high = f.imin(f.iadd(low, STRIP_ROWS), c.reduced[0])
+            high = f.imin(f.iadd(low, STRIP_ROWS), end)
 
             def block(number: Index) -> None:
                 e = Elemental(f, c.fusion, c.target, lanes)
@@ -275,10 +305,10 @@ class _KeptLanes:
             e = Elemental(f, c.fusion, c.target, lanes)
             columns, _ = self._columns(f, number)
             for column, total in zip(columns, found(number), strict=True):
-                c.results(e, delinearized(c.kept, [*outer, column]), total)
+                share.keep(e, c, delinearized(c.kept, [*outer, column]), total)
 
         f.loop(first, last, 1, clear, nonempty=True)
-        f.loop(0, c.reduced[0], STRIP_ROWS, rows, nonempty=True)
+        f.loop(begin, end, STRIP_ROWS, rows, nonempty=True)
         f.loop(first, last, 1, finish, nonempty=True)
 
     def _columns(self, f: Function, number: Index) -> tuple[list[Affine], Value | None]:
@@ -294,30 +324,17 @@ class _KeptLanes:
         base = lane_index(start, self.columns - self.block + lanes, lanes, lanes if aligned else 1)
         return [add(f, base, vector * lanes) for vector in range(self.vectors)], mask
 
-    def _block(
-        self, f: Function, i: Index, partials: _Partials | None, split: int, chunks: int, chunk: Index = 0
-    ) -> None:
-        """Accumulate one block of columns over all rows, or over a chunk of the split loop."""
+    def _block(self, f: Function, i: Index, share: _Share) -> None:
+        """Accumulate one block of columns."""
         c, lanes = self.c, self.c.lanes
         e = Elemental(f, c.fusion, c.target, lanes)
         outer_count = math.prod(self.outer)
         outer = delinearize(f, ((outer_count, affine_of(f.idiv(i, self.blocks), outer_count - 1)),), self.outer, 1)
         columns, mask = self._columns(f, f.irem(i, self.blocks))
-        low: Index = 0
-        high: Index = c.reduced[split]
-        if chunks > 1:
-            # Chunk k takes [k n / chunks, (k + 1) n / chunks).
-            low = f.idiv(f.imul(chunk, high), chunks)
-            high = f.idiv(f.imul(f.iadd(chunk, 1), c.reduced[split]), chunks)
         with e.predicated(mask):
-            totals = self._rows(e, outer, columns, split, low, high)
+            totals = self._rows(e, outer, columns, share.split, *share.rows(f, c.reduced[share.split]))
         for column, total in zip(columns, totals, strict=True):
-            place = delinearized(c.kept, [*outer, column])
-            if partials is None:
-                c.results(e, place, total, mask)
-            else:
-                offset = linear_index(f, place)
-                partials.store(f, chunk, scalar(f, offset), total)
+            share.keep(e, c, delinearized(c.kept, [*outer, column]), total, mask)
 
     def _rows(
         self,

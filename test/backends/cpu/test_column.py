@@ -180,3 +180,21 @@ def test_strips_change_no_bit(
         found.append([each.tobytes() for each in run_kernel(text, [x], target)])
     assert codes[0] != codes[1]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("element", "dtype"), [("f32", np.float32), ("f64", np.float64), ("bf16", ml_dtypes.bfloat16)])
+@pytest.mark.parametrize("sizes", [(1, 18000, 96), (3, 700, 1000), (40, 340, 130)], ids=["chunks", "long", "short"])
+def test_computed_rows_are_read_in_strips(
+    sizes: tuple[int, ...], element: str, dtype: type, target: CpuTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of what is computed are narrow: each by itself would read a line of each row, of a page each."""
+    x = np.random.default_rng(0).standard_normal(sizes).astype(dtype)
+
+    def body(value: ir.Value) -> list[ir.Value]:
+        return [reduce(build.like("exponential", value), "add", 0, (1,), element)]
+
+    text = build_fusion("column", [type_of(sizes, element)], body)
+    code, found = compile_kernel(text, target).kernel.functions, run_kernel(text, [x], target)
+    monkeypatch.setattr(column._KeptLanes, "_strip", lambda self, chunks: 1)
+    assert compile_kernel(text, target).kernel.functions != code
+    assert [each.tobytes() for each in run_kernel(text, [x], target)] == [each.tobytes() for each in found]
