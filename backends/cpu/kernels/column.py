@@ -156,7 +156,7 @@ class _Partials:
         offset: IntLike = 0
         for item in self.items:
             self.offsets.append(offset)
-            offset += -(-chunks * width * _wide(item.of).bytes // 64) * 64
+            offset += -(-chunks * width * accumulator_type(item.of).bytes // 64) * 64
         self.bytes = offset
 
     def base(self, f: Function, number: int) -> Value:
@@ -164,7 +164,7 @@ class _Partials:
 
     def store(self, f: Function, chunk: Index, place: Index, totals: Sequence[Lanes]) -> None:
         for number, (item, total) in enumerate(zip(self.items, totals, strict=True)):
-            store(f, _wide(item.of), total, self.base(f, number), f.iadd(f.imul(chunk, self.width), place))
+            store(f, accumulator_type(item.of), total, self.base(f, number), f.iadd(f.imul(chunk, self.width), place))
 
     def combined(self, e: Elemental, place: Index, lanes: int) -> list[Lanes]:
         """The chunks' accumulators of some results, combined in order."""
@@ -172,7 +172,10 @@ class _Partials:
 
         def read(chunk: Index) -> list[Lanes]:
             at = f.iadd(f.imul(chunk, self.width), place)
-            return [load(f, _wide(item.of), self.base(f, number), at, lanes) for number, item in enumerate(self.items)]
+            return [
+                load(f, accumulator_type(item.of), self.base(f, number), at, lanes)
+                for number, item in enumerate(self.items)
+            ]
 
         def step(chunk: Index, totals: list[Lanes]) -> list[Lanes]:
             return combined(f, self.items, totals, read(chunk))
@@ -205,7 +208,7 @@ class _Share:
             self.partials.store(e.f, self.chunk, scalar(e.f, linear_index(e.f, place)), totals)
 
 
-def _wide(of: Element) -> Element:
+def accumulator_type(of: Element) -> Element:
     """An element type that holds accumulators of `of` exactly."""
     return ELEMENTS[of.compute.text] if of.is_float else of
 
@@ -253,7 +256,8 @@ class _KeptLanes:
     def _strip(self, chunks: int) -> int:
         """Blocks of a strip; 1: there are none. A block of several lines of a row is read in order where rows end with
         a page, and where chunks are few rows."""
-        c, size = self.c, max(item.of.bytes for item in self.c.items)
+        c = self.c
+        size = max(element(value).bytes for value in (*c.fusion.inputs, *c.work, *(item.operand for item in c.items)))
         if len(c.reduced) > 1 or not is_known(c.count, c.total, *self.outer) or self.rows_at_once > 1 or size > 8:
             return 1
         is_long = chunks == 1 and self.columns * size > STRIP_BYTES
@@ -269,20 +273,20 @@ class _KeptLanes:
         outer = delinearize(f, ((outer_count, affine_of(f.idiv(i, strips), outer_count - 1)),), self.outer, 1)
         first = f.imul(f.irem(i, strips), strip)
         last = f.imin(f.iadd(first, strip), self.blocks)
-        wide = [_wide(item.of) for item in c.items]
-        sums = [f.alloca(strip * self.block * of.bytes, I8) for of in wide]
+        held = [accumulator_type(item.of) for item in c.items]
+        sums = [f.alloca(strip * self.block * of.bytes, I8) for of in held]
         identity = [arith.identity(f, item.kind, item.of, lanes) for item in c.items]
         begin, end = share.rows(f, c.reduced[0])
 
         def kept(block: Index, vector: int, totals: Sequence[Lanes]) -> None:
             at = f.iadd(f.imul(f.isub(block, first), self.block), vector * lanes)
-            for of, base, total in zip(wide, sums, totals, strict=True):
+            for of, base, total in zip(held, sums, totals, strict=True):
                 store(f, of, total, base, at)
 
         def found(block: Index) -> list[list[Lanes]]:
             at = f.imul(f.isub(block, first), self.block)
             return [
-                [load(f, of, base, f.iadd(at, number * lanes), lanes) for of, base in zip(wide, sums, strict=True)]
+                [load(f, of, base, f.iadd(at, number * lanes), lanes) for of, base in zip(held, sums, strict=True)]
                 for number in range(self.vectors)
             ]
 

@@ -7,25 +7,29 @@ combines operand elements 0..i (or i..end): what the place before it holds, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase
+from stablehlo_py.backends.cpu.kernels.column import STRIP_BYTES, STRIP_ROWS, accumulator_type
 from stablehlo_py.backends.cpu.kernels.common import full_lanes, last_lanes, operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.iteration import power_of_two
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
-from stablehlo_py.codegen.builder import Function, Index, Value, vector
+from stablehlo_py.codegen.builder import I8, Function, Index, Value, vector
 from stablehlo_py.codegen.region import Combiner
 from stablehlo_py.codegen.types import Element, Lanes, element
-from stablehlo_py.dialect.symint import always_at_most, always_less, is_known, size_hint
+from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, size_hint
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.dialect.window import Window
 from stablehlo_py.mlir import ir
 
 STEP_COST = 1.5  # nanoseconds for one step: the combiner's latency, a load, a store
+MOST_VECTORS = 4
+FEWEST_BLOCKS = 4  # for threads
 
 
 def cumulative_dimension(windows: Sequence[Window]) -> int | None:
@@ -43,15 +47,13 @@ def cumulative_dimension(windows: Sequence[Window]) -> int | None:
 def emit_cumulative(
     f: Function, fusion: Fusion, target: CpuTarget, op: ir.OpView, dimension: int, window: Window, combine: Combiner
 ) -> Kernel:
-    """One phase; an iteration walks the dimension once, for as many neighbours behind it as a vector holds, or rows
+    """One phase; an iteration walks the dimension once, for as many neighbours behind it as some vectors hold, or rows
     where it is the last one."""
     count = len(op.operands) // 2
     sizes = shape(op.operands[0])
     length, inner = sizes[dimension], math.prod(sizes[dimension + 1 :])
     elements = [element(value) for value in op.operands[:count]]
     inputs = [operand(f, fusion, value) for value in op.operands[:count]]
-    lanes = full_lanes(target, elements) if inner != 1 else 1
-    blocks = -(-inner // lanes)
     backwards = window.low == 0 and length != 1
     rows, across = math.prod(sizes[:dimension]), _lanes_of_rows(target, elements)
     if inner == 1 and across > 1 and always_at_most(across, rows) and is_known(length) and length >= across:
@@ -64,24 +66,131 @@ def emit_cumulative(
         f.loop(f.begin, f.end, 1, group)
         return Kernel.of(phase(f, -(-rows // across), 2 * STEP_COST * int(length)))
 
-    def walk(i: Value) -> None:
-        column, mask = last_lanes(f, f.imul(f.irem(i, blocks), lanes), inner, lanes)
-        first = f.iadd(f.imul(f.idiv(i, blocks), length * inner), column)
-        start = [scalar_operand(f, fusion, value, lanes) for value in op.operands[count:]]
+    def start(lanes: int) -> list[Lanes]:
+        return [scalar_operand(f, fusion, value, lanes) for value in op.operands[count:]]
+
+    lanes = full_lanes(target, elements) if inner != 1 else 1
+    return _Columns(f, elements, inputs, (rows, length, inner), lanes, backwards, start, combine).emit(target)
+
+
+class _Columns:
+    """Walks of neighbours along a dimension that is not the last one: [rows, length, inner]. What a block of them holds
+    stays in registers; of arrays that the L2 cache does not hold, blocks of a page meet some rows one after the other,
+    and what they hold waits in the L1 cache (as in column.py)."""
+
+    def __init__(
+        self,
+        f: Function,
+        elements: Sequence[Element],
+        inputs: Sequence[Value],
+        sizes: tuple[IntLike, IntLike, IntLike],
+        lanes: int,
+        backwards: bool,
+        start: Callable[[int], list[Lanes]],
+        combine: Combiner,
+    ) -> None:
+        self.f, self.elements, self.inputs, self.lanes = f, elements, inputs, lanes
+        self.outer, self.length, self.inner = sizes
+        self.backwards, self.start, self.combine = backwards, start, combine
+        self.vectors = self._vectors()
+        self.block = self.vectors * lanes
+        self.blocks = -(-self.inner // self.block)
+
+    def _vectors(self) -> int:
+        """Vectors of a block: independent chains, of some lines of a row. One where their number comes with a call."""
+        if self.lanes == 1 or not is_known(self.outer, self.inner):
+            return 1
+        most = max(1, MOST_VECTORS // len(self.elements))
+        fewest_blocks = int(self.outer * self.inner) // (self.lanes * FEWEST_BLOCKS)
+        return power_of_two(min(most, int(self.inner) // self.lanes, fewest_blocks))
+
+    def emit(self, target: CpuTarget) -> Kernel:
+        f, strip = self.f, self._strip(target)
+        strips = -(-self.blocks // strip)
+        cost = STEP_COST * size_hint(self.length) * self.vectors
+
+        def one(i: Value) -> None:
+            first, number = f.imul(f.idiv(i, strips), self.length * self.inner), f.irem(i, strips)
+            if strip == 1:
+                self._walk(first, number, 0, self.length, self.start(self.lanes) * self.vectors)
+            else:
+                self._walk_strip(first, f.imul(number, strip), strip)
+
+        f.loop(f.begin, f.end, 1, one)
+        together = min(strip, int(self.blocks)) if strip > 1 else 1
+        return Kernel.of(phase(f, self.outer * strips, cost * together))
+
+    def _strip(self, target: CpuTarget) -> int:
+        """Blocks of a strip; 1: there are none."""
+        widest = max(of.bytes for of in self.elements)
+        if self.lanes == 1 or not is_known(self.outer, self.length, self.inner) or self.inner < self.block:
+            return 1
+        if int(self.outer * self.length * self.inner) * widest <= target.l2:
+            return 1
+        fair = int(self.outer * self.blocks) // FEWEST_BLOCKS
+        return max(1, min(STRIP_BYTES // (self.block * widest), fair))
+
+    def _walk_strip(self, first: Index, begin: Index, strip: int) -> None:
+        f, lanes = self.f, self.lanes
+        end = f.imin(f.iadd(begin, strip), self.blocks)
+        held_types = [accumulator_type(of) for of in self.elements] * self.vectors
+        kept = [f.alloca(strip * lanes * of.bytes, I8) for of in held_types]
+
+        def keep(block: Index, held: Sequence[Lanes]) -> None:
+            at = f.imul(f.isub(block, begin), lanes)
+            for of, base, value in zip(held_types, kept, held, strict=True):
+                types.store(f, of, value, base, at)
+
+        def clear(block: Index) -> None:
+            keep(block, self.start(lanes) * self.vectors)
+
+        def rows(low: Index) -> None:
+            high = f.imin(f.iadd(low, STRIP_ROWS), self.length)
+
+            def one(block: Index) -> None:
+                at = f.imul(f.isub(block, begin), lanes)
+                held = [types.load(f, of, base, at, lanes) for of, base in zip(held_types, kept, strict=True)]
+                keep(block, self._walk(first, block, low, high, held))
+
+            f.loop(begin, end, 1, one, nonempty=True)
+
+        f.loop(begin, end, 1, clear, nonempty=True)
+        f.loop(0, self.length, STRIP_ROWS, rows)
+
+    def _walk(self, first: Index, block: Index, low: Index, high: Index, held: list[Lanes]) -> list[Lanes]:
+        """Rows from `low` to `high` of a block, after which it holds what is returned: all operands of a vector, then
+        of the next one."""
+        f, lanes, count = self.f, self.lanes, len(self.elements)
+        columns, mask = self._columns(block)
 
         def step(number: Index, held: list[Lanes]) -> list[Lanes]:
-            place = f.isub(length - 1, number) if backwards else number
-            at = f.iadd(first, f.imul(place, inner))
-            loaded = [types.load(f, of, base, at, lanes, mask) for of, base in zip(elements, inputs, strict=True)]
-            values = combine([*held, *loaded])
-            for output, (of, value) in enumerate(zip(elements, values, strict=True)):
-                types.store(f, of, rounded(f, of, value), f.parameters[f"out{output}"], at, mask)
-            return values
+            place = f.isub(self.length - 1, number) if self.backwards else number
+            row = f.iadd(first, f.imul(place, self.inner))
+            result: list[Lanes] = []
+            for nth, column in enumerate(columns):
+                at, before = f.iadd(row, column), held[nth * count : (nth + 1) * count]
+                loaded = [
+                    types.load(f, of, base, at, lanes, mask)
+                    for of, base in zip(self.elements, self.inputs, strict=True)
+                ]
+                values = self.combine([*before, *loaded])
+                for output, (of, value) in enumerate(zip(self.elements, values, strict=True)):
+                    types.store(f, of, rounded(f, of, value), f.parameters[f"out{output}"], at, mask)
+                result += values
+            return result
 
-        fold(f, 0, length, 1, start, step)
+        return fold(f, low, high, 1, held, step)
 
-    f.loop(f.begin, f.end, 1, walk)
-    return Kernel.of(phase(f, math.prod(sizes[:dimension]) * blocks, STEP_COST * size_hint(length)))
+    def _columns(self, block: Index) -> tuple[list[Index], Value | None]:
+        """Where the vectors of a block begin in a row, and the mask of one that may be shorter."""
+        f, lanes = self.f, self.lanes
+        if self.vectors == 1:
+            column, mask = last_lanes(f, f.imul(block, lanes), self.inner, lanes)
+            return [column], mask
+        start = f.imul(block, self.block)
+        if self.inner % self.block:
+            start = f.imin(start, self.inner - self.block)  # the last block overlaps the one before
+        return [f.iadd(start, vector * lanes) for vector in range(self.vectors)], None
 
 
 def _lanes_of_rows(target: CpuTarget, elements: Sequence[Element]) -> int:

@@ -1,4 +1,4 @@
-"""Cumulative operations along the last dimension: rows in lanes, against NumPy."""
+"""Cumulative operations: rows in lanes, and columns in blocks, against NumPy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 import stablehlo_py as shlo
+from stablehlo_py.backends.cpu.kernels import cumulative
 
 RNG = np.random.default_rng(0)
 CPUS = ["", "avx2", "x86-64"]
@@ -57,3 +58,30 @@ def test_a_combiner_of_many_instructions() -> None:
 def test_rows_are_in_lanes() -> None:
     x = RNG.standard_normal((64, 64)).astype(np.float32)
     assert "shufflevector" in str(compiled(lambda x: lax.cumprod(x, 1), x).stages["kernels"])
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("sizes", [(200, 37), (3, 50, 200), (2, 700, 1030), (2700, 600), (5, 9, 3)], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.int32, np.float32, np.float64, ml_dtypes.bfloat16], ids=lambda dtype: dtype.__name__
+)
+def test_columns_are_rows_of_the_transposed_array(dtype: type, sizes: tuple[int, ...], cpu: str) -> None:
+    x, of = (RNG.standard_normal(sizes) * 9).astype(dtype), len(sizes) - 2
+    columns = compiled(lambda x: (lax.cumsum(x, of), lax.cummax(x, of, reverse=True)), x, cpu=cpu)
+    rows = compiled(
+        lambda x: (lax.cumsum(x, of + 1), lax.cummax(x, of + 1, reverse=True)), np.swapaxes(x, -1, -2).copy(), cpu=cpu
+    )
+    expected = rows(np.swapaxes(x, -1, -2).copy())
+    for result, right in zip(columns(x), expected, strict=True):
+        assert np.asarray(result).tobytes() == np.swapaxes(np.asarray(right), -1, -2).tobytes()
+
+
+def test_strips_of_columns_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no cache holds the array, blocks of a page meet some rows one after the other."""
+    x = RNG.standard_normal((900, 1101)).astype(np.float32)
+    run = compiled(lambda x: lax.cumlogsumexp(x, 0), x)
+    monkeypatch.setattr(cumulative._Columns, "_strip", lambda self, target: 1)
+    alone = compiled(lambda x: lax.cumlogsumexp(x, 0), x)
+    assert run.stages["kernels"] != alone.stages["kernels"]
+    assert np.asarray(run(x)[0]).tobytes() == np.asarray(alone(x)[0]).tobytes()
