@@ -257,14 +257,15 @@ class _KeptLanes:
         """Blocks of a strip; 1: there are none. A block of several lines of a row is read in order where rows end with
         a page, and where chunks are few rows."""
         c = self.c
-        size = max(element(value).bytes for value in (*c.fusion.inputs, *c.work, *(item.operand for item in c.items)))
-        if len(c.reduced) > 1 or not is_known(c.count, c.total, *self.outer) or self.rows_at_once > 1 or size > 8:
+        size = max((element(value).bytes for value in c.fusion.inputs), default=1)  # of what is read
+        held = max(size, *(accumulator_type(item.of).bytes for item in c.items))
+        if len(c.reduced) > 1 or not is_known(c.count, c.total, *self.outer) or self.rows_at_once > 1 or held > 8:
             return 1
         is_long = chunks == 1 and self.columns * size > STRIP_BYTES
         if c.count * c.total * size <= c.target.l2 or (self.vectors >= 4 and not is_long):
             return 1
         strips = FEWEST_STRIPS if chunks == 1 else 1
-        return min(STRIP_BYTES // (self.block * size), int(math.prod(self.outer) * self.blocks) // strips)
+        return min(STRIP_BYTES // (self.block * held), int(math.prod(self.outer) * self.blocks) // strips)
 
     def _blocks_of_strip(self, f: Function, i: Index, share: _Share, strip: int) -> None:
         """Accumulate the blocks of a strip: all of them over some rows, then over the next ones."""
