@@ -2,11 +2,11 @@
 them.
 
 Where the last dimension is kept, lanes run along it and a block of columns is accumulated in registers while the
-reduced dimensions go by. Of long rows that no cache holds, some meet the blocks of a page before the next ones come:
-what fetches ahead follows a page to its end. Sums wait in the L1 cache. Where the last dimension is reduced, lanes run
-along the reduction and every result is one iteration. Few results of many elements are computed in two phases: chunks
-of the largest reduced dimension (their number depends on shapes only) leave partial results in shared scratch memory,
-then these are combined in order."""
+reduced dimensions go by. Of an array that the L2 cache does not hold, some rows meet the blocks of a page before the
+next ones come: what fetches ahead follows a page to its end. Sums wait in the L1 cache. Where the last dimension is
+reduced, lanes run along the reduction and every result is one iteration. Few results of many elements are computed in
+two phases: chunks of the largest reduced dimension (their number depends on shapes only) leave partial results in
+shared scratch memory, then these are combined in order."""
 
 from __future__ import annotations
 
@@ -254,15 +254,13 @@ class _KeptLanes:
         return Kernel.of(*parts, shared_bytes=partials.bytes)
 
     def _strip(self, chunks: int) -> int:
-        """Blocks of a strip; 1: there are none. A block of several lines of a row is read in order where rows end with
-        a page, and where chunks are few rows."""
+        """Blocks of a strip; 1: there are none."""
         c = self.c
         size = max((element(value).bytes for value in c.fusion.inputs), default=1)  # of what is read
         held = max(size, *(accumulator_type(item.of).bytes for item in c.items))
         if len(c.reduced) > 1 or not is_known(c.count, c.total, *self.outer) or self.rows_at_once > 1 or held > 8:
             return 1
-        is_long = chunks == 1 and self.columns * size > STRIP_BYTES
-        if c.count * c.total * size <= c.target.l2 or (self.vectors >= 4 and not is_long):
+        if c.count * c.total * size <= c.target.l2:
             return 1
         strips = FEWEST_STRIPS if chunks == 1 else 1
         return min(STRIP_BYTES // (self.block * held), int(math.prod(self.outer) * self.blocks) // strips)
