@@ -134,6 +134,7 @@ def main() -> None:
         "--above", type=float, default=2.5, help="print what takes more than so many times the best axis"
     )
     options = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
     print(f"{'operation':22} {'type':5} {'shape':16} nanoseconds an element, by axis")
     for name in options.types:
         for shape in SHAPES:

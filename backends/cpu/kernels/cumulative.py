@@ -13,7 +13,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase
 from stablehlo_py.backends.cpu.kernels.column import STRIP_BYTES, STRIP_ROWS, accumulator_type
-from stablehlo_py.backends.cpu.kernels.common import full_lanes, last_lanes, operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.common import last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.iteration import power_of_two
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -69,7 +69,7 @@ def emit_cumulative(
     def start(lanes: int) -> list[Lanes]:
         return [scalar_operand(f, fusion, value, lanes) for value in op.operands[count:]]
 
-    lanes = full_lanes(target, elements) if inner != 1 else 1
+    lanes = target.lanes(max(of.storage.bits for of in elements)) if inner != 1 else 1
     return _Columns(f, elements, inputs, (rows, length, inner), lanes, backwards, start, combine).emit(target)
 
 
@@ -100,7 +100,7 @@ class _Columns:
         """Vectors of a block: independent chains, of some lines of a row. One where their number comes with a call."""
         if self.lanes == 1 or not is_known(self.outer, self.inner):
             return 1
-        most = max(1, MOST_VECTORS // len(self.elements))
+        most = max(1, MOST_VECTORS // sum(2 if of.is_complex else 1 for of in self.elements))
         fewest_blocks = int(self.outer * self.inner) // (self.lanes * FEWEST_BLOCKS)
         return power_of_two(min(most, int(self.inner) // self.lanes, fewest_blocks))
 

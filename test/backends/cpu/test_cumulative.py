@@ -77,6 +77,16 @@ def test_columns_are_rows_of_the_transposed_array(dtype: type, sizes: tuple[int,
         assert np.asarray(result).tobytes() == np.swapaxes(np.asarray(right), -1, -2).tobytes()
 
 
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("sizes", [(40, 37), (3, 50, 8), (700, 530)], ids=str)
+def test_columns_of_complex_numbers(sizes: tuple[int, ...], cpu: str) -> None:
+    x, of = RNG.integers(-99, 99, sizes) + 1j * RNG.integers(-99, 99, sizes), len(sizes) - 2
+    run = compiled(lambda x: (lax.cumsum(x, of), lax.cumsum(x, of, reverse=True)), x.astype(np.complex64), cpu=cpu)
+    for result, right in zip(run(x.astype(np.complex64)), (x, np.flip(x, of)), strict=True):
+        expected = np.cumsum(right, of)
+        np.testing.assert_array_equal(result, expected if right is x else np.flip(expected, of))
+
+
 def test_strips_of_columns_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no cache holds the array, blocks of a page meet some rows one after the other."""
     x = RNG.standard_normal((900, 1101)).astype(np.float32)
