@@ -12,7 +12,7 @@ from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, Identity
 from stablehlo_py.passes.fusing.epilogue_split import part_to_split_off
-from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Node
+from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
 from stablehlo_py.passes.policy import EpilogueLimits
 
 _MAX_VIEW_CHAIN = 6
@@ -22,9 +22,9 @@ MAX_EPILOGUE_SEARCH = 64  # users looked at while an epilogue grows
 def grow_epilogues(clusters: Clusters, limits: EpilogueLimits) -> None:
     """Grow every dot and convolution; later ones first, so that of two dots that meet in an addition the one that
     runs last takes it."""
-    for node in reversed(clusters.graph.nodes):
+    for node in reversed(clusters.graph.dots):
         cluster = clusters.containing[node.index][0]
-        if node.role == DOT and cluster.kind == node.name:
+        if cluster.kind == node.name:
             _Epilogue(clusters, cluster, limits).grow()
 
 

@@ -20,9 +20,9 @@ _MOST_DEPTH = 256  # of a product that is computed again for each sum: more cost
 def form_attention(clusters: Clusters) -> None:
     """Make a fusion of all attention that its users see the result of only."""
     graph = clusters.graph
-    for node in graph.nodes:
-        if _is_dot(clusters, node):
-            found = attention_of(graph, node)
+    for index in _after_exponentials(clusters):
+        if _is_dot(clusters, graph.nodes[index]):
+            found = attention_of(graph, graph.nodes[index])
             if found is not None and _is_wanted(clusters, found, found.members[-1:]):
                 _form(clusters, found, found.members[-1:])
 
@@ -36,6 +36,20 @@ def form_scores(clusters: Clusters) -> None:
             scores = scores_of(index)
             if scores is not None and _pays(graph, scores) and _fits(clusters, scores):
                 _Forming(clusters, scores).run()
+
+
+def _after_exponentials(clusters: Clusters) -> list[int]:
+    """Products whose operands depend on an exponential without another product in between: few are, and to read what is
+    before a product takes longer than to follow the exponentials."""
+    nodes, seen = clusters.graph.nodes, set[int]()
+    stack = [node.index for node in nodes if node.name == "exponential"]
+    while stack:
+        index = stack.pop()
+        if index not in seen and nodes[index].role in (LOOP, REDUCE, DOT):
+            seen.add(index)
+            if nodes[index].role != DOT:
+                stack += clusters.users[index]
+    return sorted(index for index in seen if nodes[index].role == DOT)
 
 
 def _of_exponentials(graph: Graph) -> list[int]:

@@ -86,13 +86,14 @@ def _work(costs: Costs, name: str) -> tuple[Work, int, bool]:
 
 
 class Graph:
-    """The ops of one block. Values are numbered: `info`, `producer` (node index, -1 for values from outside),
-    `users` by value id."""
+    """The ops of one block, `dots` those that are products and convolutions. Values are numbered: `info`, `producer`
+    (node index, -1 for values from outside), `users` by value id."""
 
     def __init__(self, block: ir.Block, costs: Costs) -> None:
         self.block = block
         self.costs = costs
         self.nodes: list[Node] = []
+        self.dots: list[Node] = []
         self.values: list[ir.Value] = []
         self.info: list[TensorInfo | None] = []
         self.types: list[ir.Type] = []
@@ -145,6 +146,8 @@ class Graph:
         producers = [self.producer[operand] for operand in operands]
         node = Node(len(self.nodes), op, short, role, operands, producers, outside, self._work(name))
         self.nodes.append(node)
+        if role == DOT:
+            self.dots.append(node)
         node.results = [self._value(result, node.index) for result in op.results]
         for operand in operands:
             self.users[operand].append(node.index)

@@ -79,25 +79,31 @@ class ScoresOf:
     def _connected(self, elements: IntLike) -> dict[int, list[Node]]:
         """For every product of so many elements, and all work on them, the nodes that it is connected with."""
         parts = dict[int, list[Node]]()
-        for node in self.graph.nodes:
-            if _is_product(node, elements):
+        for node in self._computed(elements):
+            if node.role == DOT:
                 parts[node.index] = [node]
-            elif _is_work(node):
-                found = {id(part): part for producer in node.producers if (part := parts.get(producer)) is not None}
-                if found:
-                    kept, *others = sorted(found.values(), key=len, reverse=True)
-                    for other in others:
-                        kept += other
-                        parts.update((each.index, kept) for each in other)
-                    kept.append(node)
-                    parts[node.index] = kept
+                continue
+            found = {id(part): part for producer in node.producers if (part := parts.get(producer)) is not None}
+            kept, *others = sorted(found.values(), key=len, reverse=True)
+            for other in others:
+                kept += other
+                parts.update((each.index, kept) for each in other)
+            kept.append(node)
+            parts[node.index] = kept
         for part in {id(part): part for part in parts.values()}.values():
             part.sort(key=lambda node: node.index)
         return parts
 
-
-def _is_product(node: Node, elements: IntLike) -> bool:
-    return node.role == DOT and node.name == "dot" and node.elements == elements
+    def _computed(self, elements: IntLike) -> list[Node]:
+        """The products of so many elements and all work on them, in order."""
+        nodes = self.graph.nodes
+        found = {node.index for node in self.graph.dots if node.name == "dot" and node.elements == elements}
+        stack = list(found)
+        while stack:
+            work = {user for user in self.graph.node_users(stack.pop()) if _is_work(nodes[user])} - found
+            found |= work
+            stack += work
+        return [nodes[index] for index in sorted(found)]
 
 
 def _is_work(node: Node) -> bool:
