@@ -90,6 +90,8 @@ class Fusion(Pass):
             form_attention(clusters)
         if "scores" in policy.kinds:
             form_scores(clusters)
+        if any(len(each[0].members) > 1 for each in clusters.containing):
+            clusters.rank()
         if self.epilogues and policy.epilogue:
             grow_epilogues(clusters, policy.epilogue)
         ProducerFusion(clusters).run()

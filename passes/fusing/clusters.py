@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
 from typing import TypeAlias
-
-import numpy as np
 
 from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph, Node
@@ -65,7 +62,7 @@ class Cluster:
         rows, columns: the split of a row fusion; the one to be where no reduction has joined.
         reduced: operand shape and dimensions of the reductions of a column fusion.
         last: largest member index.
-        rank: larger than that of everything it reads, where clusters are ranked.
+        rank: larger than that of everything it reads, but for what `absorb` has left.
     """
 
     kind: str
@@ -79,11 +76,11 @@ class Cluster:
     reduced: tuple[tuple[IntLike, ...], tuple[IntLike, ...]] | None = None
     reductions: int = 0
     last: int = field(init=False)
-    rank: int = 0
+    rank: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.members = {self.hero: (self.elements, Identity(self.elements))}
-        self.outputs, self.last = [self.hero], self.hero
+        self.outputs, self.last, self.rank = [self.hero], self.hero, self.hero
 
     def __repr__(self) -> str:
         return f"{self.kind}{sorted(self.members)}"
@@ -119,13 +116,9 @@ class Clusters:
         self.policy = policy
         self.containing: list[list[Cluster]] = []
         self.masks: set[int] = set()
-        self._ranked = False
         self._ancestors: dict[int, Ancestors] = {}  # by node
         self._asked = 0
         self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
-        # Node -> the first output of any cluster that has outputs before it and members from it on: where a path that
-        # comes past it may lead back to.
-        self._back = np.arange(len(graph.nodes) + 1)
         for node in graph.nodes:
             kind = node.name if node.role in (ALONE, DOT, UPDATE) else _SINGLE.get(node.role, "loop")
             if node.role == UPDATE and "in_place_update" in policy.kinds:
@@ -136,48 +129,39 @@ class Clusters:
         """Compute `node` inside `cluster` (too)."""
         cluster.members[node] = (trip_count, index_map)
         self.containing[node].append(cluster)
-        if node > cluster.last:
-            cluster.last = node
-            self.note_span(cluster)
+        cluster.last = max(cluster.last, node)
 
     def drop_single(self, node: int) -> None:
         """Give up the cluster that the node has been by itself: others compute it now."""
-        self.containing[node] = [
-            cluster for cluster in self.containing[node] if cluster.hero != node or len(cluster.members) > 1
-        ]
+        first = self.containing[node][0]
+        if first.hero == node and len(first.members) == 1:
+            del self.containing[node][0]
 
     def owner(self, node: int) -> Cluster | None:
         """The cluster that writes the node's value, if any does."""
         return next((cluster for cluster in self.containing[node] if node in cluster.outputs), None)
 
-    def readers(self, node: int) -> list[Cluster]:
-        """Clusters that contain a user of the node, without repetition, in order of users."""
+    def readers(self, node: int) -> dict[Cluster, list[int]]:
+        """Clusters that contain users of the node, each with these, in order of users."""
         users = self.users[node]
         if len(users) == 1:
-            return list(self.containing[users[0]])
-        return list(dict.fromkeys([cluster for user in users for cluster in self.containing[user]]))
+            return dict.fromkeys(self.containing[users[0]], users)
+        found: dict[Cluster, list[int]] = {}
+        for user in users:
+            for cluster in self.containing[user]:
+                found.setdefault(cluster, []).append(user)
+        return found
 
-    def outside_readers(self, cluster: Cluster, node: int) -> list[Cluster]:
-        """Clusters that read a node from the memory that `cluster` writes it to."""
-        return [reader for reader in self.readers(node) if reader is not cluster and node not in reader.members]
+    def outside_readers(self, cluster: Cluster, node: int) -> dict[Cluster, list[int]]:
+        """The same of clusters that read a node from the memory that `cluster` writes it to."""
+        found = self.readers(node)
+        return {each: users for each, users in found.items() if each is not cluster and node not in each.members}
 
     def followers(self, among: Sequence[Cluster]) -> list[list[int]]:
         """For each of these clusters the positions of those that read what it writes."""
         position = {cluster: number for number, cluster in enumerate(among)}
         readers = [[each for node in one.outputs for each in self.outside_readers(one, node)] for one in among]
         return [list({position[each]: None for each in of if each in position}) for of in readers]
-
-    def add_output(self, cluster: Cluster, node: int) -> None:
-        """Write a member's value to memory, too."""
-        cluster.outputs.append(node)
-        self.note_span(cluster)
-
-    def note_span(self, cluster: Cluster) -> None:
-        """To be called when a cluster has got members or outputs that it did not have."""
-        first = min(cluster.outputs)
-        if first < cluster.last:
-            span = self._back[first + 1 : cluster.last + 1]
-            np.minimum(span, first, out=span)
 
     def reaches(self, start: list[Cluster], target: Cluster) -> bool:
         """Is there a path from a cluster of `start` to `target`? True also when the search becomes too long to say."""
@@ -186,12 +170,12 @@ class Clusters:
             cluster = stack.pop()
             if cluster is target:
                 return True
-            if cluster in seen or not cluster.outputs or self._is_past(cluster, target):
+            if cluster.rank > target.rank or cluster in seen:
                 continue
             seen.add(cluster)
             if len(seen) > MAX_PATH_SEARCH or (len(seen) == LONG_SEARCH and self._feeds(start, target)):
                 return True
-            stack += self._followers(cluster)
+            stack += self.followers_of(cluster)
         return False
 
     def _feeds(self, start: Sequence[Cluster], target: Cluster) -> bool:
@@ -202,19 +186,7 @@ class Clusters:
         self._asked += max(0, known.next - min(outputs, default=known.next))
         return self._asked < MOST_ASKED * len(self.graph.nodes) and any(map(known.holds, outputs))
 
-    def _is_past(self, cluster: Cluster, target: Cluster) -> bool:
-        """True only where no path leads from a cluster to another one."""
-        if self._ranked:
-            return cluster.rank > target.rank
-        node = min(cluster.outputs) + 1  # no path comes to one before it, but for those that lead back
-        while node > target.last:
-            back = int(self._back[node])
-            if back >= node - 1:
-                return True
-            node = back + 1
-        return False
-
-    def _followers(self, cluster: Cluster) -> list[Cluster]:
+    def followers_of(self, cluster: Cluster) -> list[Cluster]:
         """Clusters that read what this one writes; some of them more than once."""
         return [
             reader
@@ -235,10 +207,9 @@ class Clusters:
             if node in writer.outputs
         ]
 
-    @contextmanager
-    def ranked(self) -> Iterator[None]:
-        """Inside, clusters are numbered in an order in which they can run, which spares most searches. What takes a
-        node that it reads keeps that order; `merge` and `put_before` mend it."""
+    def rank(self) -> None:
+        """Number all clusters in an order in which they can run, which spares most searches. In the beginning that of
+        the nodes is one; what takes a node that it reads keeps it; `merge` and `put_before` mend it."""
         number, state, stack = 0, dict[Cluster, bool](), self.all()[::-1]
         while stack:
             cluster = stack[-1]
@@ -249,16 +220,13 @@ class Clusters:
             stack.pop()
             if not state[cluster]:
                 state[cluster], cluster.rank, number = True, number, number + 1
-        self._ranked = True
-        yield
-        self._ranked = False
 
     def put_before(self, cluster: Cluster, others: Sequence[Cluster]) -> None:
         """Mend the ranks for paths from a cluster to others, none of which reaches it, as Pearce and Kelly do."""
         first = min((other.rank for other in others), default=cluster.rank)
         if first < cluster.rank:
             back = self._closure([cluster], self._leaders, lambda one: one.rank >= first)
-            ahead = self._closure(others, self._followers, lambda one: one.rank <= cluster.rank)
+            ahead = self._closure(others, self.followers_of, lambda one: one.rank <= cluster.rank)
             ranks = sorted(one.rank for one in (*back, *ahead))
             for one, rank in zip((*back, *ahead), ranks, strict=True):
                 one.rank = rank
@@ -274,19 +242,22 @@ class Clusters:
             if cluster not in found and within(cluster):
                 found[cluster] = None
                 stack += step(cluster)
-        return sorted(found, key=lambda cluster: cluster.rank)
+        return sorted(found, key=attrgetter("rank"))
 
     def connected(self, a: Cluster, b: Cluster) -> bool:
         """Is there a path from one of the two to the other?"""
         return self.reaches([a], b) or self.reaches([b], a)
 
     def merge(self, kept: Cluster, other: Cluster) -> None:
-        """Move everything of `other` into `kept` (same iteration space; the caller has checked that no path joins
-        them)."""
-        if self._ranked:
-            first, last = sorted((kept, other), key=lambda cluster: cluster.rank)
-            self.put_before(last, self._followers(first))
-            kept.rank = last.rank
+        """Move everything of `other` into `kept` (same iteration space; the caller has checked that no path through
+        others joins them)."""
+        first, last = sorted((kept, other), key=attrgetter("rank"))
+        self.put_before(last, [cluster for cluster in self.followers_of(first) if cluster is not last])
+        kept.rank = last.rank
+        self.absorb(kept, other)
+
+    def absorb(self, kept: Cluster, other: Cluster) -> None:
+        """The same where paths through others will be merged, too: ranks say nothing any more."""
         for node, (trip_count, index_map) in other.members.items():
             known = kept.members.get(node)
             if known:
@@ -298,7 +269,6 @@ class Clusters:
         kept.outputs += [node for node in other.outputs if node not in kept.outputs]
         kept.last = max(kept.last, other.last)
         kept.reductions += other.reductions
-        self.note_span(kept)
 
     def all(self) -> list[Cluster]:
         """Every live cluster once, in order of its last member."""

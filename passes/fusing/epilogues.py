@@ -10,7 +10,7 @@ from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, Identity
+from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.epilogue_split import part_to_split_off
 from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
 from stablehlo_py.passes.policy import EpilogueLimits
@@ -84,6 +84,7 @@ class _Epilogue:
         self.clusters = clusters
         self.graph = clusters.graph
         self.cluster = cluster
+        self.singles: dict[int, Cluster] = {}  # what members have been before
         self.refused: set[int] = set()
         self.transposed: set[int] = set()
         self.inputs: set[int] = set()
@@ -103,8 +104,9 @@ class _Epilogue:
             if not self._admits(self.graph.nodes[index]):
                 self.refused.add(index)
                 continue
-            self.clusters.join(self.cluster, index, self.cluster.elements, Identity(self.cluster.elements))
-            self.clusters.drop_single(index)
+            self.singles[index] = self.clusters.containing[index][0]
+            self.clusters.containing[index] = [self.cluster]
+            members[index] = members[self.cluster.hero]
             for user in users[index]:
                 heapq.heappush(waiting, user)
         self._outputs()
@@ -120,7 +122,7 @@ class _Epilogue:
             )
             self._split_outputs()
         self.cluster.last = max(members)
-        self.clusters.note_span(self.cluster)
+        self._rank()
 
     def _admits(self, node: Node) -> bool:
         if node.role != LOOP or node.elements != self.cluster.elements:
@@ -171,6 +173,12 @@ class _Epilogue:
                     found += self.clusters.containing[user]
         return found
 
+    def _rank(self) -> None:
+        """The product waits for all that it takes other operands of."""
+        ranks = [self.singles[member].rank for member in self.cluster.members if member != self.cluster.hero]
+        self.cluster.rank = max([self.cluster.rank, *ranks])
+        self.clusters.put_before(self.cluster, self.clusters.followers_of(self.cluster))
+
     def _outputs(self) -> None:
         members = self.cluster.members
         self.cluster.outputs = [
@@ -199,9 +207,8 @@ class _Epilogue:
 
     def _split_off(self, indices: list[int]) -> None:
         for index in indices:
-            node = self.graph.nodes[index]
             del self.cluster.members[index]
-            self.clusters.containing[index] = [Cluster("loop", index, node.shape, node.elements)]
+            self.clusters.containing[index] = [self.singles[index]]
         self._outputs()
 
     def _limit_streams(self) -> None:

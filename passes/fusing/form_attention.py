@@ -18,7 +18,7 @@ _MOST_DEPTH = 256  # of a product that is computed again for each sum: more cost
 
 
 def form_attention(clusters: Clusters) -> None:
-    """Make a fusion of all attention that its users see the result of only."""
+    """Make a fusion of all attention that its users see the result of only. Clusters are to be ranked after that."""
     graph = clusters.graph
     for index in _after_exponentials(clusters):
         if _is_dot(clusters, graph.nodes[index]):
@@ -28,7 +28,8 @@ def form_attention(clusters: Clusters) -> None:
 
 
 def form_scores(clusters: Clusters) -> None:
-    """Make fusions of the sums over scores that a softmax and its gradient have, where these use scores only."""
+    """Make fusions of the sums over scores that a softmax and its gradient have, where these use scores only. Clusters
+    are to be ranked after that."""
     graph = clusters.graph
     scores_of = ScoresOf(graph)
     for index in _of_exponentials(graph):
@@ -116,7 +117,6 @@ def _make(clusters: Clusters, kind: str, first: int, hero: int, members: Iterabl
         cluster.last = max(cluster.last, member)
         clusters.containing[member] = [*others, cluster]
     cluster.outputs = outputs
-    clusters.note_span(cluster)
 
 
 # --- gradients -------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ def rows_to_loops(clusters: Clusters) -> None:
         ]
         for node in per_row:
             apart = Cluster("loop", node, graph.nodes[node].shape, graph.nodes[node].elements)
+            apart.rank = cluster.rank - 1 + (node + 1) / (len(graph.nodes) + 1)  # after what both read
             clusters.containing[node] = [one for one in clusters.containing[node] if one is not cluster] + [apart]
             _copy_free_operands(clusters, cluster, apart, node)
         for node in per_row:

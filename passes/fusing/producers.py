@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
@@ -65,6 +66,7 @@ class ProducerFusion:
         self.row_of: list[Split | None] = [None] * size
         self.constant_flops: list[int] = [-1] * size  # flops of a subtree that reads no memory, -1 if it does
         self.duplicate_flops: list[int] = [0] * size  # flops that are duplicated together with the node
+        self.of_indices = self._of_indices()
         self.index_flops: dict[int, int] = {}  # of what indices of gathers are computed by, down from a node
         self.repeated_flops: dict[int, int] = {}  # the same of what is computed at several places
         self.small_flops: dict[int, int] = {}  # the same of what is computed for every element of a few
@@ -76,15 +78,14 @@ class ProducerFusion:
 
     def run(self) -> None:
         """Fuse every node into its consumers, or make it a root."""
-        with self.clusters.ranked():
-            for node in reversed(self.graph.nodes):
-                fusion = self.clusters.containing[node.index][0]
-                if fusion.kind in ("attention", "scores"):
-                    continue
-                if len(fusion.members) > 1:
-                    self._recompute_outside(fusion, node)
-                elif node.role in (LOOP, REDUCE, CONSTANT):
-                    self._fuse(node)
+        for node in reversed(self.graph.nodes):
+            fusion = self.clusters.containing[node.index][0]
+            if fusion.kind in ("attention", "scores"):
+                continue
+            if len(fusion.members) > 1:
+                self._recompute_outside(fusion, node)
+            elif node.role in (LOOP, REDUCE, CONSTANT):
+                self._fuse(node)
 
     def run_unfused(self) -> None:
         """Leave every node by itself, with the constants that it uses."""
@@ -111,6 +112,17 @@ class ProducerFusion:
         if node.role in (LOOP, CONSTANT) and -1 not in below:
             self.constant_flops[node.index] = node.flops + sum(below)
 
+    def _of_indices(self) -> set[int]:
+        """Nodes that indices of gathers depend on."""
+        nodes, found = self.graph.nodes, set[int]()
+        stack = [each for node in nodes if node.name == "gather" for each in node.producers[1:]]
+        while stack:
+            index = stack.pop()
+            if index >= 0 and index not in found:
+                found.add(index)
+                stack += nodes[index].producers
+        return found
+
     # --- one node ----------------------------------------------------------------------------------------------------
 
     def _fuse(self, node: Node) -> None:
@@ -118,20 +130,21 @@ class ProducerFusion:
         readers = clusters.readers(node.index)
         if not readers:
             return
-        plans = [(cluster, self._admit(cluster, node)) for cluster in readers]
+        plans = [(cluster, self._admit(cluster, node, users)) for cluster, users in readers.items()]
         accepted = [(cluster, plan) for cluster, plan in plans if plan]
         if len(accepted) == len(readers):
-            shared = all(plan.index_map is VIEW for _, plan in accepted) or self._is_duplicable(node)
-            if len(accepted) > 1 and not shared:
+            several = len(accepted) > 1
+            shared = several and (all(plan.index_map is VIEW for _, plan in accepted) or self._is_duplicable(node))
+            if several and not shared:
                 accepted = self._merge_loops(accepted, node)
             if len(accepted) == 1 or shared:
-                self._note_duplicates(node)
+                self._note_duplicates(node, len(accepted))
                 for cluster, plan in accepted:
                     self._join(cluster, node, plan)
                 clusters.drop_single(node.index)
                 return
         elif node.role == CONSTANT or node.free or self._is_constant_subtree(node):
-            self._note_duplicates(node)
+            self._note_duplicates(node, len(readers))
             for cluster, plan in accepted:
                 self._join(cluster, node, plan)
             self._root(node)
@@ -142,9 +155,9 @@ class ProducerFusion:
                 continue  # it would wait for the whole fusion
             if self._may_output(cluster, node, plan) and not clusters.reaches(others, cluster):
                 clusters.put_before(cluster, others)
-                self._note_duplicates(node)
+                self._note_duplicates(node, len(readers))
                 self._join(cluster, node, plan)
-                clusters.add_output(cluster, node.index)
+                cluster.outputs.append(node.index)
                 clusters.drop_single(node.index)
                 return
         self._root(node)
@@ -155,17 +168,17 @@ class ProducerFusion:
         if not is_output or not is_derived(self.clusters, fusion, node.index):
             return
         readers = self.clusters.outside_readers(fusion, node.index)
-        plans = [(cluster, self._admit(cluster, node)) for cluster in readers]
+        plans = [(cluster, self._admit(cluster, node, users)) for cluster, users in readers.items()]
         if not readers or not all(plan for _, plan in plans):
             return
-        self._note_duplicates(node)
+        self._note_duplicates(node, len(self.clusters.readers(node.index)))
         for cluster, plan in plans:
             assert plan is not None
             self._join(cluster, node, plan)
         fusion.outputs.remove(node.index)
         for producer in node.producers:
             if producer in fusion.members and producer not in fusion.outputs and not self.graph.nodes[producer].free:
-                self.clusters.add_output(fusion, producer)  # its own turn comes later in the walk
+                fusion.outputs.append(producer)  # its own turn comes later in the walk
 
     def _root(self, node: Node) -> None:
         cluster = self.clusters.containing[node.index][0]
@@ -187,9 +200,9 @@ class ProducerFusion:
             cluster.reductions += 1
         self.clusters.join(cluster, node.index, plan.trip_count, plan.index_map)
 
-    def _note_duplicates(self, node: Node) -> None:
-        """To be called before clusters that read a node compute it."""
-        if node.role != CONSTANT and len(self.clusters.readers(node.index)) > 1:
+    def _note_duplicates(self, node: Node, readers: int) -> None:
+        """To be called before clusters compute a node that so many read."""
+        if node.role != CONSTANT and readers > 1:
             inherited = max((self.duplicate_flops[user] for user in self.clusters.users[node.index]), default=0)
             self.duplicate_flops[node.index] = node.flops + inherited
 
@@ -211,21 +224,19 @@ class ProducerFusion:
 
     # --- admission ---------------------------------------------------------------------------------------------------
 
-    def _admit(self, cluster: Cluster, node: Node) -> ProducerPlan | None:
-        """Can the cluster compute `node` itself, instead of reading it?"""
+    def _admit(self, cluster: Cluster, node: Node, users: Sequence[int]) -> ProducerPlan | None:
+        """Can the cluster compute `node` itself, instead of reading it for these users?"""
         if node.role == CONSTANT:
-            return self._admit_constant(cluster, node)
-        if cluster.kind in self.policy.constant_operands and self.constant_flops[node.index] == 0:
-            return ProducerPlan(cluster.elements, None)
+            return self._admit_constant(cluster, node, users)
         costs_nothing = self.constant_flops[node.index] == 0
+        if costs_nothing and cluster.kind in self.policy.constant_operands:
+            return ProducerPlan(cluster.elements, None)
         if cluster.kind not in _FUSING or (len(cluster.members) >= self.policy.body_ops and not costs_nothing):
             return None
         trip_count: IntLike = 0
         index_map: IndexMap = None
         view = False
-        for user in self.clusters.users[node.index]:
-            if user not in cluster.members:
-                continue
+        for user in users:
             step = self._step(cluster, self.graph.nodes[user], node)
             if step is None:
                 return None
@@ -239,30 +250,33 @@ class ProducerFusion:
         if view:
             return ProducerPlan(0, VIEW) if not trip_count or node.free else None
         plan = ProducerPlan(trip_count, index_map)
-        return self._admit_reduce(cluster, node, plan) if node.role == REDUCE else self._admit_loop(cluster, node, plan)
+        if node.role == REDUCE:
+            return self._admit_reduce(cluster, node, plan)
+        return self._admit_loop(cluster, node, users, plan)
 
-    def _admit_constant(self, cluster: Cluster, node: Node) -> ProducerPlan | None:
+    def _admit_constant(self, cluster: Cluster, node: Node, users: Sequence[int]) -> ProducerPlan | None:
         if cluster.kind in ("control", "view", "constant"):
             return None
-        for user in self.clusters.users[node.index]:
+        for user in users:
             reader = self.graph.nodes[user]
-            if user in cluster.members:
-                if reader.role == DOT or cluster.members[user][1] is VIEW:
-                    return None
-                if reader.role == UPDATE and node.results[0] == reader.operands[0]:
-                    return None
-                if reader.role == ALONE and not self._takes_number(reader, node):
-                    return None
+            if reader.role == DOT or cluster.members[user][1] is VIEW:
+                return None
+            if reader.role == UPDATE and node.results[0] == reader.operands[0]:
+                return None
+            if reader.role == ALONE and not self._takes_number(reader, node):
+                return None
         return ProducerPlan(cluster.elements, None)
 
     def _step(self, cluster: Cluster, user: Node, node: Node) -> tuple[IntLike, IndexMap] | None:
         """(trip_count, index map) of `node` as an operand of one member of the cluster; None where it must be read
         from memory."""
-        trip_count, index_map = cluster.members[user.index]
+        trip_count, index_map = place = cluster.members[user.index]
         if user.role == DOT or index_map is VIEW:
             return (0, VIEW) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
         if not self.policy.holds(cluster.kind, user.name):
             return None
+        if user.in_order:
+            return place
         if user.role == ALONE:
             uniform = node.name == "broadcast" and self._is_constant_subtree(node)
             computes = scattered.computes(self.clusters, user, node, uniform) or self._reduces(user, node)
@@ -277,8 +291,6 @@ class ProducerFusion:
                 return None
             full = self.graph.elements(user.operands[0])
             return full, Identity(full)
-        if user.in_order:
-            return trip_count, index_map
         elsewhere = OperandIndex(user.index)
         if user.name == "broadcast":
             prefix = (
@@ -307,7 +319,9 @@ class ProducerFusion:
         alternates = math.prod(concatenate.shape[dimension:]) == count
         return count <= (self.policy.alternating if alternates else self.policy.concatenated)
 
-    def _admit_loop(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> ProducerPlan | None:
+    def _admit_loop(
+        self, cluster: Cluster, node: Node, users: Sequence[int], plan: ProducerPlan
+    ) -> ProducerPlan | None:
         if not self.policy.holds(cluster.kind, node.name):
             return None
         if cluster.kind not in self.policy.transposing and node.name == "transpose" and moves_minor_dimension(node):
@@ -328,15 +342,15 @@ class ProducerFusion:
         trips, elements = size_hint(plan.trip_count), size_hint(node.elements)
         if self.policy.strided and 2 * trips >= elements and is_skewed(self.clusters, cluster, node):
             return None
-        split, is_index = self.row_of[node.index], self._is_index(cluster, node)
-        is_free = node.free or is_index or self._is_constant_subtree(node)
-        if trips <= elements or is_free:
+        is_index = node.index in self.of_indices and self._is_index(node, users)
+        if trips <= elements or is_index or node.free or self._is_constant_subtree(node):
             return plan
+        split = self.row_of[node.index]
         if split and cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
             return ProducerPlan(split.rows, plan.index_map, "row", split)
-        if (node.name == "convert" and not split) or self._is_small(cluster, node, plan):
+        if (node.name == "convert" and not split) or self._is_small(node, users, plan):
             return plan
-        if self._is_repeatable(cluster, node, plan):
+        if self._is_repeatable(cluster, node, users, plan):
             return plan
         return None
 
@@ -352,13 +366,11 @@ class ProducerFusion:
         others = (user for user in self.clusters.users[source] if user != gather.index and user not in cluster.members)
         return any(before.holds(user) for user in others)
 
-    def _is_index(self, cluster: Cluster, node: Node) -> bool:
-        """Is the node part of the indices of gathers alone, and cheap enough to be computed for every element of
-        these?"""
+    def _is_index(self, node: Node, users: Sequence[int]) -> bool:
+        """Do users read a node as part of the indices of gathers alone, and is it cheap enough to be computed for every
+        element of these?"""
         flops = node.flops
-        for user in self.clusters.users[node.index]:
-            if user not in cluster.members:
-                continue
+        for user in users:
             reader = self.graph.nodes[user]
             if reader.name == "gather" and node.results[0] != reader.operands[0]:
                 continue
@@ -383,10 +395,9 @@ class ProducerFusion:
         plain = (node.in_order and not node.expensive) or node.free or node.name == "broadcast"
         return plain and sum(each.flops for each in (*members, node)) <= self.policy.general
 
-    def _is_small(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> bool:
+    def _is_small(self, node: Node, users: Sequence[int], plan: ProducerPlan) -> bool:
         """Is the node, read at one place, cheap enough to be computed for every element of a few, rather than by a
         kernel of its own?"""
-        users = [user for user in self.clusters.users[node.index] if user in cluster.members]
         flops = node.flops + max((self.small_flops.get(user, 0) for user in users), default=0)
         is_few = size_hint(plan.trip_count) <= self.costs.small_elements
         if isinstance(plan.index_map, SeveralIndices) or node.role != LOOP or node.expensive:
@@ -396,9 +407,8 @@ class ProducerFusion:
         self.small_flops[node.index] = flops
         return True
 
-    def _is_repeatable(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> bool:
+    def _is_repeatable(self, cluster: Cluster, node: Node, users: Sequence[int], plan: ProducerPlan) -> bool:
         """Is the node, read at several places, few operations on one tensor, which would be read there anyway?"""
-        users = [user for user in self.clusters.users[node.index] if user in cluster.members]
         flops = node.flops + max((self.repeated_flops.get(user, 0) for user in users), default=0)
         if cluster.kind not in ("loop", "row", "column") or node.role != LOOP or node.expensive:
             return False
@@ -530,7 +540,7 @@ class ProducerFusion:
             if self.clusters.connected(first, cluster):
                 return [(one, plan) for one, plan in accepted if one in self.clusters.readers(node.index)]
             self.clusters.merge(first, cluster)
-        plan = self._admit(first, node)
+        plan = self._admit(first, node, self.clusters.readers(node.index)[first])
         return [(first, plan)] if plan else []  # the others are gone
 
     def _may_output(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> bool:

@@ -67,5 +67,5 @@ def _merge_batch(
             kept, spent = cluster, cost
             kept.kind = "straight_line"
             continue
-        clusters.merge(kept, cluster)
+        clusters.absorb(kept, cluster)
         spent += cost
