@@ -23,6 +23,7 @@ Relies on the normal form, on common subexpressions being one op, and on dead co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -69,20 +70,26 @@ class Fusion(Pass):
             self._block(function.regions[0].blocks[0], outliner, policy)
 
     def _block(self, block: ir.Block, outliner: Outliner, policy: Policy) -> None:
-        for view in block.operations:  # as the bindings do it, this one may go
-            name = view.name
-            if name == "stablehlo.optimization_barrier":
-                replace_op(view, view.operands)
-            elif name in _CONTROL_FLOW:
-                for region in view.regions:
-                    for inner in region.blocks:
-                        self._block(inner, outliner, policy)
-        clusters = Clusters(Graph(block, policy.costs), policy.fusion)
+        graph = Graph(block, policy.costs, self._ops(block, outliner, policy))
+        clusters = Clusters(graph, policy.fusion)
         if not self.fuse:
             ProducerFusion(clusters).run_unfused()
         else:
             self._fuse(clusters)
         outliner.outline(clusters)
+
+    def _ops(self, block: ir.Block, outliner: Outliner, policy: Policy) -> Iterator[ir.Operation]:
+        """The ops of a block but barriers, which go; the regions of its control flow are done before."""
+        for view in block.operations:  # as the bindings do it, this one may go
+            name = view.name
+            if name == "stablehlo.optimization_barrier":
+                replace_op(view, view.operands)
+                continue
+            if name in _CONTROL_FLOW:
+                for region in view.regions:
+                    for inner in region.blocks:
+                        self._block(inner, outliner, policy)
+            yield view.operation
 
     def _fuse(self, clusters: Clusters) -> None:
         policy = clusters.policy

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
 from typing import TypeAlias
@@ -49,7 +50,6 @@ LONG_SEARCH = 16  # fusions visited before it is asked what ops depend on
 MOST_ASKED = 32  # times the ops of the graph that are looked at for that
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Cluster:
     """A fusion in the making.
 
@@ -65,22 +65,23 @@ class Cluster:
         rank: larger than that of everything it reads, but for what `absorb` has left.
     """
 
-    kind: str
-    hero: int
-    shape: tuple[IntLike, ...]
-    elements: IntLike
-    members: dict[int, tuple[IntLike, IndexMap]] = field(init=False)
-    outputs: list[int] = field(init=False)
-    rows: IntLike = 0
-    columns: IntLike = 0
-    reduced: tuple[tuple[IntLike, ...], tuple[IntLike, ...]] | None = None
-    reductions: int = 0
-    last: int = field(init=False)
-    rank: float = field(init=False)
+    __slots__ = (
+        "columns", "elements", "hero", "kind", "last", "members", "outputs", "rank", "reduced", "reductions", "rows",
+        "shape",
+    )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        self.members = {self.hero: (self.elements, Identity(self.elements))}
-        self.outputs, self.last, self.rank = [self.hero], self.hero, self.hero
+    def __init__(self, kind: str, hero: int, shape: tuple[IntLike, ...], elements: IntLike) -> None:
+        self.kind = kind
+        self.hero = self.last = hero
+        self.shape = shape
+        self.elements = elements
+        self.members: dict[int, tuple[IntLike, IndexMap]] = {hero: (elements, Identity(elements))}
+        self.outputs = [hero]
+        self.rows: IntLike = 0
+        self.columns: IntLike = 0
+        self.reduced: tuple[tuple[IntLike, ...], tuple[IntLike, ...]] | None = None
+        self.reductions = 0
+        self.rank: float = hero
 
     def __repr__(self) -> str:
         return f"{self.kind}{sorted(self.members)}"
@@ -272,5 +273,5 @@ class Clusters:
 
     def all(self) -> list[Cluster]:
         """Every live cluster once, in order of its last member."""
-        found = dict.fromkeys([cluster for computing in self.containing for cluster in computing])
+        found = dict.fromkeys(itertools.chain.from_iterable(self.containing))
         return sorted(found, key=attrgetter("last"))

@@ -127,18 +127,15 @@ class _Epilogue:
     def _admits(self, node: Node) -> bool:
         if node.role != LOOP or node.elements != self.cluster.elements:
             return False
-        if len(self.clusters.containing[node.index]) != 1 or len(self.clusters.containing[node.index][0].members) != 1:
-            return False
-        both = zip(node.operands, node.producers, strict=True)
-        outside = [(operand, producer) for operand, producer in both if producer not in self.cluster.members]
-        if any(producer in self.refused for _, producer in outside):
+        first, *others = self.clusters.containing[node.index]
+        if others or len(first.members) != 1 or not self.refused.isdisjoint(node.producers):
             return False
         if node.name == "transpose":
             if not self.limits.transposes or is_view_chain(self.clusters, node.index):
                 return False
             self.transposed.add(node.index)
             return True
-        if any(producer in self.transposed for producer in node.producers):
+        if not self.transposed.isdisjoint(node.producers):
             # After a transpose the tile is only stored: other operands would be read across their rows.
             if node.name not in ("reshape", "convert"):
                 return False
@@ -146,21 +143,20 @@ class _Epilogue:
             return True
         if node.name != "reshape" and node.work is not Work.ELEMENTS:
             return False
-        return self._outside_allowed(node, outside)
+        return self._outside_allowed(node)
 
-    def _outside_allowed(self, node: Node, outside: list[tuple[int, int]]) -> bool:
-        large = {operand for operand, producer in outside if producer < 0 or not self.graph.nodes[producer].free}
+    def _outside_allowed(self, node: Node) -> bool:
+        """May the product wait for the other operands of a node, and read them?"""
+        members, nodes = self.cluster.members, self.graph.nodes
+        outside = [both for both in zip(node.operands, node.producers, strict=True) if both[1] not in members]
+        large = {operand for operand, producer in outside if producer < 0 or not nodes[producer].free}
         if len(self.inputs | large) > self.limits.inputs:
             return False
-        leaving: list[Cluster] | None = None
-        for _, producer in outside:
-            if producer < 0:
-                continue
-            for source in self.clusters.containing[producer]:
-                if leaving is None:
-                    leaving = self._leaving(node.index)
-                if self.clusters.reaches(leaving, source):
-                    return False
+        sources = [each for _, producer in outside if producer >= 0 for each in self.clusters.containing[producer]]
+        if sources:
+            leaving = self._leaving(node.index)
+            if any(self.clusters.reaches(leaving, source) for source in sources):
+                return False
         self.inputs |= large
         return True
 

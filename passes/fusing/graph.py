@@ -3,9 +3,10 @@ no MLIR object."""
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from stablehlo_py.dialect.index_map import VIEW_OPS
 from stablehlo_py.dialect.ops import Work, record_of
@@ -31,6 +32,8 @@ ALONE_KINDS = {
 }
 _LOOP_WORK = (Work.ELEMENTS, Work.INDICES, Work.MOVES)
 
+_NONE: Mapping[str, tuple[IntLike, ...]] = MappingProxyType({})
+
 
 @dataclass(frozen=True)
 class TensorInfo:
@@ -39,6 +42,20 @@ class TensorInfo:
     shape: tuple[IntLike, ...]
     elements: IntLike
     bytes: IntLike
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the name of an op says: `role` and `name` of its node, what it does, its flops for an element, whether it
+    must not be evaluated twice, whether it stays without users, and which of its attributes are read."""
+
+    role: int
+    name: str
+    work: Work
+    flops: int
+    expensive: bool
+    stays: bool
+    attributes: tuple[str, ...]
 
 
 class Node:
@@ -51,45 +68,34 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self,
-        index: int,
-        op: ir.Operation,
-        name: str,
-        role: int,
-        operands: list[int],
-        producers: list[int],
-        outside: bool,
-        work: tuple[Work, int, bool],
+        self, index: int, op: ir.Operation, facts: Facts, operands: list[int], producers: list[int], outside: bool
     ) -> None:
         self.index = index
         self.op = op
-        self.name = name
-        self.role = role
+        self.name = name = facts.name
+        self.role = facts.role
         self.operands = operands
         self.producers = producers
         self.outside = outside  # a constant expression of an enclosing block, cloned where it is used
         self.results: list[int] = []
         self.shape: tuple[IntLike, ...] = ()
         self.elements: IntLike = 0
-        self.work, self.flops, self.expensive = work
-        self.free = self.work is Work.INDICES
+        self.work = work = facts.work
+        self.flops = facts.flops
+        self.expensive = facts.expensive
+        self.free = work is Work.INDICES
         # Result element i comes from element i of each operand.
-        self.in_order = self.work is Work.ELEMENTS or name == "reshape"
-        self.stays = role == ALONE and effect_kind(op.name) in (CUSTOM_CALL, IMPURE)  # also without users
-        self.attributes: dict[str, tuple[IntLike, ...]] = {}
-
-
-def _work(costs: Costs, name: str) -> tuple[Work, int, bool]:
-    """What an op of that name does, its flops for an element, and whether it must not be evaluated twice."""
-    record = record_of(name)
-    return Work.OPAQUE if record is None else record.work, flops_per_element(record), costs.is_expensive(record)
+        self.in_order = work is Work.ELEMENTS or name == "reshape"
+        self.stays = facts.stays  # also without users
+        self.attributes: Mapping[str, tuple[IntLike, ...]] = _NONE
 
 
 class Graph:
     """The ops of one block, `dots` those that are products and convolutions. Values are numbered: `info`, `producer`
     (node index, -1 for values from outside), `users` by value id."""
 
-    def __init__(self, block: ir.Block, costs: Costs) -> None:
+    def __init__(self, block: ir.Block, costs: Costs, ops: Iterable[ir.Operation] | None = None) -> None:
+        """Of all ops of a block, in order; `ops` are these, for a caller that looks at each before."""
         self.block = block
         self.costs = costs
         self.nodes: list[Node] = []
@@ -101,11 +107,11 @@ class Graph:
         self.users: list[list[int]] = []
         self._ids: dict[ir.Value, int] = {}
         self._infos: dict[ir.Type, TensorInfo | None] = {}
-        self._work = functools.cache(functools.partial(_work, costs))  # of names: to hash costs takes longer than that
+        self._facts: dict[str, Facts] = {}  # by name
         for argument in block.arguments:
             self._value(argument, -1)
-        for view in block.operations:
-            self._add(view.operation)
+        for op in ops or (view.operation for view in block.operations):
+            self._add(op)
 
     # --- building ----------------------------------------------------------------------------------------------------
 
@@ -131,32 +137,40 @@ class Graph:
         self._add(owner.operation, outside=True)
         return self._ids[value]
 
-    def _add(self, op: ir.Operation, outside: bool = False) -> None:
+    def _facts_of(self, op: ir.Operation) -> Facts:
         name = op.name
-        role, short = _role(op, name)
+        facts = self._facts.get(name)
+        if facts is None:
+            facts = self._facts[name] = _facts(self.costs, name)
+        if facts.role == CONSTANT and not is_small_constant(op):
+            return replace(facts, role=CONTROL)
+        return facts
+
+    def _add(self, op: ir.Operation, outside: bool = False) -> None:
+        facts = self._facts_of(op)
         known = self._ids.get
         operands = [each if (each := known(value)) is not None else self._outside(value) for value in op.operands]
-        if role == CONTROL and len(op.regions):
+        if facts.role == CONTROL and len(op.regions):
             seen = set(operands)
             for value in captured_values(op):
                 number = each if (each := known(value)) is not None else self._outside(value)
                 if number not in seen:
                     seen.add(number)
                     operands.append(number)
-        producers = [self.producer[operand] for operand in operands]
-        node = Node(len(self.nodes), op, short, role, operands, producers, outside, self._work(name))
+        index, producer, users = len(self.nodes), self.producer, self.users
+        node = Node(index, op, facts, operands, [producer[operand] for operand in operands], outside)
         self.nodes.append(node)
-        if role == DOT:
+        if facts.role == DOT:
             self.dots.append(node)
-        node.results = [self._value(result, node.index) for result in op.results]
+        node.results = results = [self._value(result, index) for result in op.results]
         for operand in operands:
-            self.users[operand].append(node.index)
-        if node.results and (info := self.info[node.results[0]]) is not None:
+            users[operand].append(index)
+        if results and (info := self.info[results[0]]) is not None:
             node.shape, node.elements = info.shape, info.elements
-        if short in ("broadcast", "bitcast_convert"):
+        if facts.name in ("broadcast", "bitcast_convert"):
             node.in_order = self.elements(operands[0]) == node.elements
-        for key in _ATTRIBUTES.get(short, ()):
-            node.attributes[key] = symints(op, key)
+        if facts.attributes:
+            node.attributes = {key: symints(op, key) for key in facts.attributes}
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -208,14 +222,23 @@ def is_small_constant(op: ir.Operation) -> bool:
     return isinstance(value, ir.DenseElementsAttr) and value.is_splat
 
 
-def _role(op: ir.Operation, name: str) -> tuple[int, str]:
+def _facts(costs: Costs, name: str) -> Facts:
+    role, short = _role(name)
+    record = record_of(name)
+    return Facts(
+        role=role,
+        name=short,
+        work=Work.OPAQUE if record is None else record.work,
+        flops=flops_per_element(record),
+        expensive=costs.is_expensive(record),
+        stays=role == ALONE and effect_kind(name) in (CUSTOM_CALL, IMPURE),
+        attributes=_ATTRIBUTES.get(short, ()),
+    )
+
+
+def _role(name: str) -> tuple[int, str]:
     if name == "hlo.constant":
-        return (CONSTANT if is_small_constant(op) else CONTROL), "constant"
-    return _role_of(name)
-
-
-@functools.cache
-def _role_of(name: str) -> tuple[int, str]:
+        return CONSTANT, "constant"
     if name.startswith("hlo."):
         short = name[4:]
         record = record_of(name)

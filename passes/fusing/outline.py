@@ -34,9 +34,9 @@ class Outliner:
         _Block(self, clusters).run()
 
     def description(self, node: Node, types: Sequence[ir.Type]) -> int:
-        """The same number for ops that are equal but for their operands and regions."""
+        """The same number for ops that are equal but for which operands and regions they have."""
         attributes = node.op.attributes
-        key = (node.name, *types, *(attributes.items() if len(attributes) else ()))
+        key = (node.name, len(node.operands), *types, *(attributes.items() if len(attributes) else ()))
         return self._descriptions.setdefault(key, len(self._descriptions))
 
     def function(self, kind: str, key: object, make: Callable[[str, str], None]) -> str:
@@ -172,53 +172,52 @@ class _Block:
         graph = self.graph
         order: list[int] = []
         done: set[int] = set()
-        stack = [(index, False) for index in reversed(outputs)]
+        stack = outputs[::-1]
         while stack:
-            index, ready = stack.pop()
-            if ready:
-                order.append(index)
-                continue
-            if index in done:
-                continue
-            done.add(index)
-            stack.append((index, True))
-            for producer in reversed(graph.nodes[index].producers):
-                if producer in members and producer not in done:
-                    stack.append((producer, False))
+            index = stack.pop()
+            if index < 0:  # the complement of a member, behind what it needs
+                order.append(~index)
+            elif index not in done:
+                done.add(index)
+                stack.append(~index)
+                stack += [each for each in reversed(graph.nodes[index].producers) if each in members]
         return order
 
     def _call(self, cluster: Cluster, members: list[int], outputs: list[int]) -> None:
         graph, outliner = self.graph, self.outliner
+        nodes, types = graph.nodes, graph.types
         local: dict[int, int] = {}  # value -> number inside the fusion
         inputs: list[int] = []
         key: list[object] = [cluster.kind]
-        has_regions = False
         for index in members:
-            node = graph.nodes[index]
+            node = nodes[index]
+            description = self.descriptions.get(index)
+            if description is None:
+                of_results = [types[result] for result in node.results]
+                description = self.descriptions[index] = outliner.description(node, of_results)
+            key.append(description)
             for operand in node.operands:
-                if operand not in local:  # members are in program order: not made by one of them
-                    local[operand] = len(local)
+                number = local.get(operand)
+                if number is None:  # members are in program order: not made by one of them
+                    number = local[operand] = len(local)
                     inputs.append(operand)
-                    key.append(graph.types[operand])
-            if index not in self.descriptions:
-                types = [graph.types[result] for result in node.results]
-                self.descriptions[index] = outliner.description(node, types)
-            key.append((self.descriptions[index], *[local[operand] for operand in node.operands]))
+                    key.append(types[operand])
+                key.append(number)
             for result in node.results:
                 local[result] = len(local)
-            has_regions = has_regions or (node.role == ALONE and len(node.op.regions) > 0)
-        results = [result for index in outputs for result in graph.nodes[index].results]
+        results = [result for index in outputs for result in nodes[index].results]
         key.append(tuple(local[result] for result in results))
-        location = graph.nodes[cluster.hero].op.location
+        location = nodes[cluster.hero].op.location
 
         def make(name: str, kind: str) -> None:
             self._make(name, kind, members, inputs, results, location)
 
-        if has_regions:
-            key += [region_key(graph.nodes[index].op) for index in members if len(graph.nodes[index].op.regions)]
+        alone = [nodes[index].op for index in members if nodes[index].role == ALONE]
+        key += [region_key(op) for op in alone if len(op.regions)]
         name = outliner.function(cluster.kind, (*key,), make)
-        types, operands = [graph.values[result].type for result in results], [self.current[each] for each in inputs]
-        call = new_call(name, operands, types, ir.InsertionPoint(self.terminator), location)
+        operands = [self.current[each] for each in inputs]
+        insertion = ir.InsertionPoint(self.terminator)
+        call = new_call(name, operands, [types[result] for result in results], insertion, location)
         for number, value in zip(results, call.results, strict=True):
             self._replace(number, value)
             self.current[number] = value

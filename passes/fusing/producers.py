@@ -132,16 +132,18 @@ class ProducerFusion:
             return
         plans = [(cluster, self._admit(cluster, node, users)) for cluster, users in readers.items()]
         accepted = [(cluster, plan) for cluster, plan in plans if plan]
+        if len(readers) == 1:
+            if accepted:
+                self._fuse_into(accepted, node)
+            else:
+                self._root(node)
+            return
         if len(accepted) == len(readers):
-            several = len(accepted) > 1
-            shared = several and (all(plan.index_map is VIEW for _, plan in accepted) or self._is_duplicable(node))
-            if several and not shared:
+            shared = all(plan.index_map is VIEW for _, plan in accepted) or self._is_duplicable(node)
+            if not shared:
                 accepted = self._merge_loops(accepted, node)
             if len(accepted) == 1 or shared:
-                self._note_duplicates(node, len(accepted))
-                for cluster, plan in accepted:
-                    self._join(cluster, node, plan)
-                clusters.drop_single(node.index)
+                self._fuse_into(accepted, node)
                 return
         elif node.role == CONSTANT or node.free or self._is_constant_subtree(node):
             self._note_duplicates(node, len(readers))
@@ -161,6 +163,13 @@ class ProducerFusion:
                 clusters.drop_single(node.index)
                 return
         self._root(node)
+
+    def _fuse_into(self, accepted: list[tuple[Cluster, ProducerPlan]], node: Node) -> None:
+        """All that read the node compute it."""
+        self._note_duplicates(node, len(accepted))
+        for cluster, plan in accepted:
+            self._join(cluster, node, plan)
+        self.clusters.drop_single(node.index)
 
     def _recompute_outside(self, fusion: Cluster, node: Node) -> None:
         """A cheap output of a dot is not written when its readers can compute it from what is written anyway."""
@@ -339,11 +348,12 @@ class ProducerFusion:
             return None
         if cluster.kind == "reduce_general" and not self._is_cheap_operand(cluster, node):
             return None
-        trips, elements = size_hint(plan.trip_count), size_hint(node.elements)
-        if self.policy.strided and 2 * trips >= elements and is_skewed(self.clusters, cluster, node):
+        if not node.in_order and self._is_skewed(cluster, node, plan):
             return None
         is_index = node.index in self.of_indices and self._is_index(node, users)
-        if trips <= elements or is_index or node.free or self._is_constant_subtree(node):
+        if plan.trip_count == node.elements or is_index or node.free or self._is_constant_subtree(node):
+            return plan
+        if size_hint(plan.trip_count) <= size_hint(node.elements):
             return plan
         split = self.row_of[node.index]
         if split and cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
@@ -353,6 +363,11 @@ class ProducerFusion:
         if self._is_repeatable(cluster, node, users, plan):
             return plan
         return None
+
+    def _is_skewed(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> bool:
+        """Is what neighbours are read of better in memory, where they are read along strides?"""
+        most = 2 * size_hint(plan.trip_count) >= size_hint(node.elements)
+        return self.policy.strided and most and is_skewed(self.clusters, cluster, node)
 
     def _keeps_alive(self, cluster: Cluster, gather: Node) -> bool:
         """Would a large value live longer for the few elements of it that a gather reads, if the cluster computed them,
