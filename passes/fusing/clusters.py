@@ -117,6 +117,7 @@ class Clusters:
         self.policy = policy
         self.containing: list[list[Cluster]] = []
         self.masks: set[int] = set()
+        self.view_chains: dict[int, bool] = {}  # of nodes that have been asked for (`epilogues.is_view_chain`)
         self._ancestors: dict[int, Ancestors] = {}  # by node
         self._asked = 0
         self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
@@ -161,7 +162,7 @@ class Clusters:
     def followers(self, among: Sequence[Cluster]) -> list[list[int]]:
         """For each of these clusters the positions of those that read what it writes."""
         position = {cluster: number for number, cluster in enumerate(among)}
-        readers = [[each for node in one.outputs for each in self.outside_readers(one, node)] for one in among]
+        readers = map(self.followers_of, among)
         return [list({position[each]: None for each in of if each in position}) for of in readers]
 
     def reaches(self, start: list[Cluster], target: Cluster) -> bool:

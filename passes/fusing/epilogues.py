@@ -33,7 +33,11 @@ def is_view_chain(clusters: Clusters, node: int) -> bool:
     its users are dots, or views of which the same holds, and the backend's dots read what lies as the whole chain
     says. An argument's conversion may round, where one dot alone reads it: one that is computed is rounded as it is
     written."""
-    return _chain(clusters, node, None, 0, rounds=clusters.graph.nodes[node].producers[:1] == [-1])
+    known = clusters.view_chains.get(node)
+    if known is None:
+        rounds = clusters.graph.nodes[node].producers[:1] == [-1]
+        known = clusters.view_chains[node] = _chain(clusters, node, None, 0, rounds=rounds)
+    return known
 
 
 def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int, *, rounds: bool) -> bool:

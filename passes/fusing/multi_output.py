@@ -96,8 +96,10 @@ def fuse_siblings(clusters: Clusters) -> None:
             is_small = size_hint(math.prod(over)) <= policy.small_siblings
             for node in cluster.members:
                 for operand, producer in zip(graph.nodes[node].operands, graph.nodes[node].producers, strict=True):
+                    if producer in cluster.members:
+                        continue
                     reduced = graph.elements(operand) and graph.shape(operand) == over
-                    if (reduced or is_small) and producer not in cluster.members:
+                    if reduced or is_small:
                         groups.setdefault((not reduced, cluster.reduced, operand), []).append(cluster)
     gone: set[Cluster] = set()
     for (is_of_few, _, _), group in groups.items():
