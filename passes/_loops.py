@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.edit import end_with, terminator
 from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.types import is_tensor, operations, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use, integer_splat, splat
+from stablehlo_py.passes._matchers import has_one_use, integer_splat
 from stablehlo_py.passmanager.rewrite import Rewriter, defining
 
 

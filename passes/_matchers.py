@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.constants import constant_value, numpy_dtype, splat
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.ops.shape import broadcast_array
 from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.types import i64, i64s, is_bool, num_elements, shape
+from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import defining
 
 # Makers of splat constants, for `needs` of rules.
 SPLAT = ("hlo.constant", "hlo.broadcast")
+_WIDE = (dtype for name, dtype in ELEMENT_TYPES.items() if name[0] in "iu" and name != "i1")
+#: The least and the greatest number of every type of integers, as `integer_bounds` gives them.
+INTEGER_BOUNDS = ((0, 1), *(integer_info(dtype)[1:] for dtype in _WIDE))
 _MOST_STEPPED = 4096  # elements of a constant that is looked at for a sequence
-_COMMON_WIDTHS = (1, 8, 16, 32, 64)
-_COMMON_FLOATS = (ir.F32Type, ir.F64Type)
 
 # Ops that compute each result element from the operands' elements at the same place.
 ELEMENTWISE_OPS = frozenset(record.name for record in records() if record.elementwise)
@@ -27,35 +29,6 @@ def operand_of(value: ir.Value, name: str) -> ir.Value | None:
     """The first operand of the op that makes `value`, if it is one of that name."""
     op = defining(value, name)
     return None if op is None else op.operands[0]
-
-
-def splat(value: ir.Value) -> int | float | complex | None:
-    """The one element of a scalar constant, or of a scalar constant broadcast to any shape, as a Python number
-    (booleans as 0 and 1); None for everything else."""
-    # Peephole asks 10,000 times of a training step: no names, no ops are asked for twice.
-    op = value.owner
-    name = "" if isinstance(op, ir.Block) else op.name
-    if name == "hlo.broadcast":
-        value = op.operands[0]
-        op = value.owner
-        name = "" if isinstance(op, ir.Block) else op.name
-    if name != "hlo.constant":
-        return None
-    type_ = value.type
-    if type_.rank:
-        return None
-    # Reading one element through the bindings takes a tenth of the time that an array takes, but they know only the
-    # common types.
-    element = type_.element_type
-    attribute = op.attributes["value"]
-    if isinstance(element, _COMMON_FLOATS) and isinstance(attribute, ir.DenseFPElementsAttr):
-        return attribute[0]
-    if isinstance(element, ir.IntegerType):
-        if element.width in _COMMON_WIDTHS and isinstance(attribute, ir.DenseIntElementsAttr):
-            return attribute[0]
-        return int(constant_value(op)[()])
-    found = constant_value(op)[()]
-    return complex(found) if isinstance(element, ir.ComplexType) else float(found)
 
 
 def integer_splat(value: ir.Value) -> int | None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import new_call, new_function
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.edit import copied
 from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import splat
 
 
 def outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, is_cloned: Callable[[ir.Value], bool]) -> None:

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import SMALL_ANGLE
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, operand_of, splat
+from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, operand_of
 from stablehlo_py.passes.simplify_rules.ranges import float_range
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import defining

@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passes.canonicalize_dot import DotNumbers, make_dot, product_empty
 from stablehlo_py.passes.shape_rules.slices import slice_edges
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet

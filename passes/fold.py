@@ -19,12 +19,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.constants import constant_value, scalar_constant
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.ops import record_of, records
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use, operand_of
+from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet, defining
 
 #: Ops that fold: their records say where.
@@ -66,7 +66,7 @@ def _fold(op: ir.Operation, rewriter: Rewriter, max_elements: int, max_moved_ele
     operands = op.operands
     name, size = op.name, num_elements(op.result)
     if name in ELEMENTWISE_OPS:
-        scalars = [scalar for operand in operands if (scalar := _scalar(operand)) is not None]
+        scalars = [scalar for operand in operands if (scalar := scalar_constant(operand)) is not None]
         if len(scalars) == len(operands):
             return _fold_splats(op, scalars, rewriter)
     limit = max_elements
@@ -85,13 +85,6 @@ def _fold(op: ir.Operation, rewriter: Rewriter, max_elements: int, max_moved_ele
     if not is_exact(op, arrays):
         return None
     return rewriter.constant(evaluate_op(op, arrays)[0], op.result.type.element_type)
-
-
-def _scalar(value: ir.Value) -> ir.Operation | None:
-    """The constant of rank 0 that a value is, or is a broadcast of."""
-    source = operand_of(value, "hlo.broadcast")
-    value = value if source is None else source
-    return None if value.type.rank else defining(value, "hlo.constant")
 
 
 def _fold_splats(op: ir.Operation, scalars: Sequence[ir.Operation], rewriter: Rewriter) -> Replacement:

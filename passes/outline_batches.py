@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.batches import Batch, batch_of
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.trips import trip_count
 from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
-from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passes._outlining import outline
 from stablehlo_py.passes.policy import BatchLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.carries import READS_MEMORY, kept_in_place
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
-from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passes._outlining import outline
 from stablehlo_py.passes.policy import LoopLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass

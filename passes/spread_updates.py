@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import element_type, i64s, shape, tensor_bytes
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import integer_splat, splat
+from stablehlo_py.passes._matchers import integer_splat
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet, defining
 
 

@@ -17,10 +17,10 @@ from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.index import digits
 from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passes.fusing.attention import Axes
 from stablehlo_py.passes.fusing.attention_mask import axes_below
 from stablehlo_py.passes.fusing.graph import Node

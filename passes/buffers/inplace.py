@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.custom_call import aliases
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.ops.indexing import clamp_start
 from stablehlo_py.dialect.symint import largest
 from stablehlo_py.dialect.types import byte_size, element_type, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import same_scalar, splat
+from stablehlo_py.passes._matchers import same_scalar
 
 
 @dataclass(frozen=True)

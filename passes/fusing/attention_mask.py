@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.constants import numpy_dtype, splat
 from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, is_bool, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passes.fusing.attention import Attention, Axes, Role
 from stablehlo_py.passes.fusing.graph import LOOP, Graph, Node
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.types import text
-from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passes.fusing.attention import Axes
 from stablehlo_py.passes.fusing.attention_mask import Mask, mask_of_select
 from stablehlo_py.passes.fusing.graph import REDUCE, Graph

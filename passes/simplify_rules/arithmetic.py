@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.types import element_type, is_complex, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import (
@@ -18,7 +19,6 @@ from stablehlo_py.passes._matchers import (
     is_integer_value,
     is_number,
     operand_of,
-    splat,
     splat_is,
 )
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
@@ -53,7 +53,7 @@ def never_minus_zero(value: ir.Value) -> bool:
 # --- add, subtract ---------------------------------------------------------------------------------------------------
 
 
-@ARITHMETIC.rule("hlo.add", needs=SPLAT, number=1, where="floats; x is never -0.0")
+@ARITHMETIC.rule("hlo.add", needs=SPLAT, number=1, constants=[0], where="floats; x is never -0.0")
 def add_zero(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x + 0 -> x"
     x, y = op.operands
@@ -81,7 +81,7 @@ def subtract_negated(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return None if negated is None else rewriter.like("add", x, negated)
 
 
-@ARITHMETIC.rule("hlo.subtract", needs=SPLAT, where="integers; floats: c is +0.0")
+@ARITHMETIC.rule("hlo.subtract", needs=SPLAT, number=1, constants=[0], where="integers; floats: c is +0.0")
 def subtract_zero(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x - 0 -> x"
     x, y = op.operands
@@ -125,14 +125,18 @@ def subtract_sum(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> R
 # --- multiply, divide, remainder -------------------------------------------------------------------------------------
 
 
-@ARITHMETIC.rule("hlo.divide", "hlo.power", needs=SPLAT, number=1, where="not complex: inf * 0 in its parts is NaN")
+@ARITHMETIC.rule(
+    "hlo.divide", "hlo.power", needs=SPLAT, number=1, constants=[1], where="not complex: inf * 0 in its parts is NaN"
+)
 def one_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x / 1 -> x, pow(x, 1) -> x"
     c = splat(op.operands[1])
     return op.operands[0] if c == 1 and not isinstance(c, complex) else None
 
 
-@ARITHMETIC.rule("hlo.multiply", "hlo.divide", needs=SPLAT, number=1, where="signed integers and floats")
+@ARITHMETIC.rule(
+    "hlo.multiply", "hlo.divide", needs=SPLAT, number=1, constants=[-1], where="signed integers and floats"
+)
 def minus_one_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x * -1 -> -x, x / -1 -> -x"
     x, y = op.operands
@@ -176,7 +180,7 @@ def divide_by_power_of_two(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.like("multiply", x, rewriter.splat(1.0 / c, x.type))
 
 
-@ARITHMETIC.rule("hlo.remainder", needs=SPLAT, number=1, where="integers")
+@ARITHMETIC.rule("hlo.remainder", needs=SPLAT, number=1, constants=[1], where="integers")
 def remainder_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x % 1 -> 0"
     x, y = op.operands

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.ops import SWAPPED
 from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import SPLAT, integer_splat, is_integer_value, is_number, splat
+from stablehlo_py.passes._matchers import SPLAT, integer_splat, is_integer_value, is_number
 from stablehlo_py.passes.simplify_rules.ranges import integer_range
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.ops import Record, combiner, record_of, records
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import SPLAT, integer_bounds, is_integer_value, splat
+from stablehlo_py.passes._matchers import INTEGER_BOUNDS, SPLAT, integer_bounds, is_integer_value
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 COMBINE = RuleSet("combine")
@@ -21,8 +22,22 @@ def _ops(holds: Callable[[Record], object]) -> tuple[str, ...]:
     return tuple(record.name for record in records() if holds(record))
 
 
+def _integers(of: Callable[[int, int], int]) -> set[complex]:
+    """What a record says of the least and the greatest number, for all types of integers."""
+    return {of(*bounds) for bounds in INTEGER_BOUNDS}
+
+
+def _identities(record: Record) -> set[complex]:
+    """The elements that leave others unchanged, of all types."""
+    identity = record.identity
+    if identity is None:
+        return set()
+    return _integers(identity.integer) | ({identity.real} if identity.real is not None else set())
+
+
 _ASSOCIATIVE = _ops(lambda record: record.associative)
 _IDEMPOTENT = _ops(lambda record: record.idempotent)
+_ABSORBING = [record.absorbing for record in records() if record.absorbing is not None]
 
 
 def is_identity(kind: str, value: ir.Value) -> bool:
@@ -55,6 +70,7 @@ def constant_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     *_ops(lambda record: record.identity),
     needs=SPLAT,
     number=1,
+    constants=set().union(*map(_identities, records())),
     where="not complex: inf * 0 in its parts is NaN; sums: c is -0.0",
 )
 def identity(op: ir.Operation, rewriter: Rewriter) -> Replacement:
@@ -67,7 +83,13 @@ def identity(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return None if positive_zero else x
 
 
-@COMBINE.rule(*_ops(lambda record: record.absorbing), needs=SPLAT, number=1, where="integers (a NaN would spread)")
+@COMBINE.rule(
+    *_ops(lambda record: record.absorbing),
+    needs=SPLAT,
+    number=1,
+    constants=set().union(*map(_integers, _ABSORBING)),
+    where="integers (a NaN would spread)",
+)
 def absorbing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x * 0 -> 0, x & 0 -> 0, x | ~0 -> ~0, max(x, greatest) -> greatest, min(x, least) -> least"
     y, record = op.operands[1], record_of(op.name)

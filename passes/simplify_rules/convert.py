@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.constants import numpy_dtype, splat
 from stablehlo_py.dialect.elements import compare
 from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.rounding import format_of, integer_info, is_integer_dtype
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 CONVERT = RuleSet("convert")

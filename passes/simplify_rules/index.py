@@ -6,12 +6,13 @@ import math
 
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.ops.indexing import clamp_start
 from stablehlo_py.dialect.scalar_regions import not_elementwise, on_tensors
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir, stablehlo
-from stablehlo_py.passes._matchers import constant_array, integer_bounds, is_scalar_broadcast, repeated_step, splat
+from stablehlo_py.passes._matchers import constant_array, integer_bounds, is_scalar_broadcast, repeated_step
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 INDEX = RuleSet("index")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import SPLAT, integer_splat, is_float_value, operand_of, splat
+from stablehlo_py.passes._matchers import SPLAT, integer_splat, is_float_value, operand_of
 from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 

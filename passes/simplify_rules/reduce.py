@@ -8,18 +8,12 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.commuting import place_of
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, num_elements, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import (
-    has_one_use,
-    integer_bounds,
-    is_float_value,
-    is_integer_value,
-    operand_of,
-    splat,
-)
+from stablehlo_py.passes._matchers import has_one_use, integer_bounds, is_float_value, is_integer_value, operand_of
 from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 

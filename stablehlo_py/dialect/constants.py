@@ -28,6 +28,8 @@ _BY_CLASS = {
 _INTEGERS = {
     (int(name.lstrip("ui")), name[0] == "u"): dtype for name, dtype in ELEMENT_TYPES.items() if name[0] in "iu"
 }
+_COMMON_WIDTHS = (1, 8, 16, 32, 64)
+_COMMON_FLOATS = (ir.F32Type, ir.F64Type)
 _LOW_BITS = {
     np.dtype(dtype): np.uint8(mask)
     for dtype, mask in ((ml_dtypes.int2, 3), (ml_dtypes.uint2, 3), (ml_dtypes.int4, 15), (ml_dtypes.uint4, 15))
@@ -77,6 +79,38 @@ def constant_value(op: ir.OpView | ir.Operation) -> np.ndarray:
     if op.operation.name == "hlo.constant":
         return _complex_view(to_numpy(op.attributes["value"]), numpy_dtype(element))
     return attribute_value(op, "value", type_)
+
+
+def scalar_constant(value: ir.Value) -> ir.Operation | None:
+    """The constant of rank 0 that a value is, or is a broadcast of: what makes a splat."""
+    # Peephole asks thousands of times of a training step: no names, no ops are asked for twice.
+    op = value.owner
+    name = "" if isinstance(op, ir.Block) else op.name
+    if name == "hlo.broadcast":
+        value = op.operands[0]
+        op = value.owner
+        name = "" if isinstance(op, ir.Block) else op.name
+    return None if name != "hlo.constant" or value.type.rank else op.operation
+
+
+def splat(value: ir.Value) -> int | float | complex | None:
+    """The one element of a scalar constant, or of a scalar constant broadcast to any shape, as a Python number
+    (booleans as 0 and 1); None for everything else."""
+    op = scalar_constant(value)
+    if op is None:
+        return None
+    # Reading one element through the bindings takes a tenth of the time that an array takes, but they know only the
+    # common types.
+    element = value.type.element_type
+    attribute = op.attributes["value"]
+    if isinstance(element, _COMMON_FLOATS) and isinstance(attribute, ir.DenseFPElementsAttr):
+        return attribute[0]
+    if isinstance(element, ir.IntegerType):
+        if element.width in _COMMON_WIDTHS and isinstance(attribute, ir.DenseIntElementsAttr):
+            return attribute[0]
+        return int(constant_value(op)[()])
+    found = constant_value(op)[()]
+    return complex(found) if isinstance(element, ir.ComplexType) else float(found)
 
 
 def attribute_value(op: ir.OpView | ir.Operation, name: str, type_: ir.RankedTensorType) -> np.ndarray:

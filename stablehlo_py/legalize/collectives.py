@@ -18,7 +18,6 @@ from stablehlo_py.dialect.grid import Groups, grid_of, looked_up, padded
 from stablehlo_py.dialect.scalar_regions import not_elementwise
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64, is_bool, shape
-from stablehlo_py.legalize.elementwise import ON_BOOLEANS
 from stablehlo_py.legalize.grid import (
     channel,
     groups_of_one_kind,
@@ -27,7 +26,7 @@ from stablehlo_py.legalize.grid import (
     process_number,
 )
 from stablehlo_py.legalize.regions import combined, promoted, single_combiner
-from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, block_of, rule
+from stablehlo_py.legalize.rules import ON_BOOLEANS, RENAMED, Results, Unsupported, block_of, rule
 from stablehlo_py.mlir import ir, stablehlo
 
 RENAMED["stablehlo.replica_id"] = "hlo.replica_id"
@@ -46,7 +45,7 @@ def all_reduce(op: ir.OpView) -> Results:
 @rule("stablehlo.cross-replica-sum")
 def cross_replica_sum(op: ir.OpView) -> ir.Value:
     """What all_reduce came from: it adds."""
-    kind = ON_BOOLEANS["add"] if is_bool(element_type(op.operands[0])) else "add"
+    kind = ON_BOOLEANS["hlo.add"].removeprefix("hlo.") if is_bool(element_type(op.operands[0])) else "add"
     groups = _of_all(op, groups_with_partitions(op))
     return build.like("all_reduce", op.operands[0], kind=kind, **_attributes(op, groups))
 

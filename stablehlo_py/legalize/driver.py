@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.attributes import SHARDING
+from stablehlo_py.dialect.constants import scalar_constant
 from stablehlo_py.dialect.locations import diagnosed
+from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.sharding import is_sharded
-from stablehlo_py.dialect.types import is_tensor, op_names, operations
+from stablehlo_py.dialect.types import is_bool, is_tensor, op_names, operations
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     algorithms,
@@ -37,13 +39,14 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     tuples,
 )
 from stablehlo_py.legalize.conversion import Conversion, raise_problems
-from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
+from stablehlo_py.legalize.rules import ON_BOOLEANS, RENAMED, RULES, Unsupported
 from stablehlo_py.legalize.structure import flatten
 from stablehlo_py.mlir import ir, quant, run_upstream
 
 # What may be there before or after: our own ops, control flow that is already in normal form, terminators, calls of
 # functions.
 _LEGAL_DIALECTS = frozenset({"hlo", "scf", "func", "tensor", "arith"})
+_COMMUTATIVE = frozenset(record.name for record in records() if record.commutative)
 
 
 def legalize(module: ir.Module) -> None:
@@ -132,6 +135,19 @@ class _Run(Conversion):
             return  # every other op would only repeat it
         self.block(block)
 
+    def rename(self, op: ir.Operation, name: str) -> None:
+        """Put an hlo op of that name, which `RENAMED` says, in an op's place."""
+        result, operands = op.results[0], list(op.operands)
+        if name in ON_BOOLEANS and is_bool(operands[0].type.element_type):
+            name = ON_BOOLEANS[name]
+        if name in _COMMUTATIVE and scalar_constant(operands[0]) and not scalar_constant(operands[1]):
+            operands.reverse()
+        new = ir.Operation.create(
+            name, results=[result.type], operands=operands, loc=op.location, ip=ir.InsertionPoint(op)
+        )
+        self.replace(result, new.result)
+        op.erase()
+
     def _check_type(self, value: ir.Value, op: ir.OpView) -> None:
         type_ = value.type
         if not is_tensor(value):
@@ -153,16 +169,7 @@ class _Run(Conversion):
             if renamed is not None:
                 if self.only and name not in self.only:
                     continue
-                results = operation.results
-                new = ir.Operation.create(
-                    renamed,
-                    results=[result.type for result in results],
-                    operands=list(operation.operands),
-                    loc=operation.location,
-                    ip=ir.InsertionPoint(operation),
-                )
-                self.replace(results[0], new.result)
-                operation.erase()
+                self.rename(operation, renamed)
                 continue
             for region in operation.regions:
                 for inner in region.blocks:

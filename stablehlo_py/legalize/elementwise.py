@@ -10,10 +10,11 @@ from stablehlo_py.dialect.formats import FORMATS, Specials
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, is_unsigned, rank, shape
-from stablehlo_py.legalize.rules import RENAMED, RULES, Results, Unsupported, rule
+from stablehlo_py.legalize.rules import ON_BOOLEANS, RENAMED, RULES, Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
 RENAMED.update({"chlo.erf": "hlo.erf", "chlo.tan": "hlo.tan", "chlo.zeta": "hlo.zeta"})
+RENAMED.update({f"stablehlo.{name.removeprefix('hlo.')}": name for name in ON_BOOLEANS})
 # CHLO functions with an accurate expansion of ours for real numbers; complex ones are left to upstream's.
 REAL_FUNCTIONS = "acos acosh asin asinh atanh bessel_i1e cosh digamma erf_inv erfc lgamma sinh".split()
 
@@ -51,21 +52,6 @@ def polygamma(op: ir.OpView) -> ir.Value:
     # The op's own type does not name dynamic sizes; the operands' do.
     element = element_type(op.result)
     return build.convert(result, element)
-
-
-# Spec, sections add, multiply, maximum, minimum: on booleans these are or, and, or, and. Subtraction modulo 2 is xor.
-ON_BOOLEANS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and", "subtract": "xor"}
-
-
-@rule(*(f"stablehlo.{name}" for name in ON_BOOLEANS))
-def arithmetic(op: ir.OpView) -> ir.Value:
-    """Arithmetic on numbers; logic on booleans."""
-    name = op.name.removeprefix("stablehlo.")
-    lhs, rhs = op.operands
-    type_ = lhs.type
-    if is_bool(element_type(type_)):
-        name = ON_BOOLEANS[name]
-    return build.value(name, type_, lhs, rhs)
 
 
 @rule("stablehlo.negate")

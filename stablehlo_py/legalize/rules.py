@@ -25,8 +25,17 @@ Rule: TypeAlias = Callable[[ir.OpView], Results]
 
 RULES: Rules[Rule] = Rules()
 rule = RULES.rule
-# Ops that become the hlo op of another name (or the same) with the same operands, result types and no attributes.
+# Ops that become the hlo op of another name (or the same) with the same operands, result types and no attributes. What
+# commutes gets a constant, which its left operand is, on the right, where rules look for one.
 RENAMED: dict[str, str] = {}
+# What some of them are on booleans. Spec, sections add, multiply, maximum, minimum; subtraction modulo 2 is xor.
+ON_BOOLEANS = {
+    "hlo.add": "hlo.or",
+    "hlo.multiply": "hlo.and",
+    "hlo.maximum": "hlo.or",
+    "hlo.minimum": "hlo.and",
+    "hlo.subtract": "hlo.xor",
+}
 
 
 class Unsupported(Exception):

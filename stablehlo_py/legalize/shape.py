@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.symint import IntLike
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, i64s, num_elements, rank, shape, symints
 from stablehlo_py.legalize.rules import Unsupported, as_dimension, dimension_of, rule
 from stablehlo_py.mlir import ir
@@ -40,7 +44,8 @@ def iota(op: ir.OpView) -> ir.Value:
 
 def broadcast_in_dim(operand: ir.Value, sizes: tuple[IntLike, ...], dimensions: tuple[int, ...]) -> ir.Value:
     """StableHLO's broadcast_in_dim in normal form: a transpose where the mapped dimensions do not increase, a reshape
-    that takes away the dimensions of size 1 that expand, an `hlo.broadcast`; each only where needed. Raises Unsupported
+    that takes away the dimensions of size 1 that expand, an `hlo.broadcast`; each only where needed. What repeats
+    nothing is a reshape. Raises Unsupported
     where the shapes do not fit, which upstream's verifiers of CHLO ops and dynamic ops do not look at."""
     if len(dimensions) != rank(operand) or len(set(dimensions)) != len(dimensions):
         raise Unsupported(f"broadcasts {rank(operand)} dimensions along {list(dimensions)}", "name one for each, once")
@@ -53,9 +58,19 @@ def broadcast_in_dim(operand: ir.Value, sizes: tuple[IntLike, ...], dimensions: 
     operand = build.transpose(operand, order)
     dimensions = tuple(dimensions[i] for i in order)
     source = shape(operand)
+    if source and is_known(*source, *sizes) and math.prod(source) == math.prod(sizes) != 0:
+        return reshaped(operand, sizes)
     kept = [i for i, dimension in enumerate(dimensions) if source[i] == sizes[dimension]]
-    operand = build.reshape(operand, [source[i] for i in kept])
+    operand = reshaped(operand, [source[i] for i in kept])
     return build.broadcast(operand, sizes, [dimensions[i] for i in kept])
+
+
+def reshaped(operand: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
+    """A reshape of the operand, or of what it is a reshape of, unless that says how it is sharded."""
+    owner = operand.owner
+    if not isinstance(owner, ir.Block) and owner.name == "hlo.reshape" and SHARDING not in owner.attributes:
+        operand = owner.operands[0]
+    return build.reshape(operand, sizes)
 
 
 @rule("stablehlo.broadcast_in_dim")
@@ -74,7 +89,7 @@ def broadcast(op: ir.OpView) -> ir.Value:
 @rule("stablehlo.reshape")
 def reshape(op: ir.OpView) -> ir.Value:
     """Nothing where the shape stays."""
-    return build.reshape(op.operands[0], shape(op.results[0]))
+    return reshaped(op.operands[0], shape(op.results[0]))
 
 
 @rule("stablehlo.transpose")

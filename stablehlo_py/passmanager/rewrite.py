@@ -43,6 +43,7 @@ from typing import ClassVar, TypeAlias
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.build import AttributeValue, Builder, attribute
+from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.symint import GuardError
@@ -65,7 +66,8 @@ class Rule:
 
     Attributes:
         needs: the names of ops one of which makes an operand, that of this `number` unless it is None.
-        only: the names of ops one of which makes every operand. Empty sets ask for nothing.
+        only: the names of ops one of which makes every operand.
+        constants: numbers of one of which the second operand is a splat. Empty sets ask for nothing.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Rule:
     needs: frozenset[str] = frozenset()
     number: int | None = None
     only: frozenset[str] = frozenset()
+    constants: frozenset[complex] = frozenset()
 
     def may_match(self, makers: Sequence[str]) -> bool:
         """Whether ops of these names may make the operands; "" stands for none."""
@@ -102,16 +105,17 @@ class RuleSet:
         needs: str | Iterable[str] = (),
         number: int | None = None,
         only: str | Iterable[str] = (),
+        constants: Iterable[complex] = (),
     ) -> Callable[[RuleFunction], RuleFunction]:
         """Decorator: register a function for the op names `roots`. The rule's name is the function's in kebab-case,
-        its `doc` the docstring's first line. `needs`, `number` and `only` are those of `Rule`: hints that save calls,
-        as most ops meet no pattern at all."""
+        its `doc` the docstring's first line. `needs`, `number`, `only` and `constants` are those of `Rule`: hints that
+        save calls, as most ops meet no pattern at all."""
 
         def register(function: RuleFunction) -> RuleFunction:
             rule_name = name or function.__name__.strip("_").replace("_", "-")
             doc = (function.__doc__ or "").strip().split("\n")[0]
             some, every = (frozenset((names,) if isinstance(names, str) else names) for names in (needs, only))
-            self.add(Rule(rule_name, roots, function, doc, where, some, number, every))
+            self.add(Rule(rule_name, roots, function, doc, where, some, number, every, frozenset(constants)))
             return function
 
         return register
@@ -218,6 +222,9 @@ def defining(value: ir.Value, name: str | None = None) -> ir.Operation | None:
     return op if name is None or op.name == name else None
 
 
+_NOT_READ = object()  # a constant that no rule has asked for
+
+
 class _Resultless:
     """Key of an op without results; equal for one op only."""
 
@@ -313,7 +320,7 @@ class Rewriter(Builder):
             pending[key_of(user)] = user
 
     def set_operand(self, op: ir.Operation, index: int, value: ir.Value) -> None:
-        """Change one operand in place; the op, and the op that made the old operand, are visited again."""
+        """Change one operand in place; the op is visited again, and what has lost a use."""
         old = op.operands[index]
         op.operands[index] = value
         self._requeue_definition(old)
@@ -350,26 +357,31 @@ class Rewriter(Builder):
             old.replace_all_uses_with(new)
 
     def erase(self, op: ir.Operation) -> None:
-        """Erase any op without uses, with all it holds; the ops that made its operands are visited again."""
-        definitions = [operand for operand in op.operands if isinstance(operand, ir.OpResult)]
+        """Erase any op without uses, with all it holds; what has lost a use is visited again."""
+        lost = list(op.operands)
         self._pending.pop(key_of(op), None)
         inside: set[ir.Value | _Resultless] = set()
         if len(op.regions):
-            for inner in operations(op):
-                inside.add(key_of(inner))
-                definitions += [operand for operand in inner.operands if isinstance(operand, ir.OpResult)]
+            inner = operations(op)
+            inside.update(key_of(each) for each in inner)
+            lost += [operand for each in inner for operand in each.operands]
+            lost = [value for value in lost if not isinstance(value, ir.OpResult) or key_of(value.owner) not in inside]
             for key in inside:
                 self._pending.pop(key, None)
         if self._op is not None and (op == self._op or key_of(self._op) in inside):
             self._op = None
-        owners = [operand.owner.operation for operand in definitions]
-        owners = [(key, owner) for owner in owners if (key := key_of(owner)) not in inside]
         op.erase()
-        self._pending.update(owners)
+        for value in lost:
+            self._requeue_definition(value)
 
     def _requeue_definition(self, value: ir.Value) -> None:
-        if isinstance(value, ir.OpResult):
-            owner = value.owner.operation
+        """Visit the op that makes a value that has lost a use (again). Of an op without regions rules ask at most
+        whether that was the last one but one."""
+        if not isinstance(value, ir.OpResult):
+            return
+        owner, uses = value.owner.operation, value.uses
+        several = next(uses, None) is not None and next(uses, None) is not None
+        if not several or effect_kind(owner.name) != PURE:
             self._pending[key_of(owner)] = owner
 
     def inline_region(self, region: ir.Region, arguments: Sequence[ir.Value]) -> list[ir.Value]:
@@ -455,7 +467,13 @@ def _drain(
         if candidates is None:
             candidates = tuple(rule for rule in rules if rule.may_match(makers))
             matching[name, makers] = candidates
+        constant: object = _NOT_READ
         for rule in candidates:
+            if rule.constants:
+                if constant is _NOT_READ:
+                    constant = splat(op.operands[1])
+                if constant not in rule.constants:
+                    continue
             if rewrites == stop_after:
                 return
             try:
