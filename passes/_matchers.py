@@ -71,6 +71,11 @@ def has_one_use(value: ir.Value) -> bool:
     return next(uses, None) is not None and next(uses, None) is None
 
 
+def is_empty(value: ir.Value) -> bool:
+    """True for tensors without elements, whatever their dynamic dimensions are."""
+    return 0 in value.type.shape
+
+
 def is_float_value(value: ir.Value) -> bool:
     """True for tensors of real floats."""
     return isinstance(value.type.element_type, ir.FloatType)

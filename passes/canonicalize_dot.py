@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.ops.contraction import dot_shape
 from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known
-from stablehlo_py.dialect.types import i64s, is_bool, num_elements, shape
+from stablehlo_py.dialect.types import i64s, is_bool, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use
+from stablehlo_py.passes._matchers import has_one_use, is_empty
 from stablehlo_py.passes.shape_rules.through import reshaped_operands, transposed_operands
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet, defining
 
@@ -68,7 +69,9 @@ class DotNumbers:
 
 def make_dot(rewriter: Rewriter, op: ir.Operation, lhs: ir.Value, rhs: ir.Value, numbers: DotNumbers) -> ir.Value:
     """`hlo.dot` with the element type of `op`'s result, in the shape that operands and numbers give."""
-    return rewriter.made("dot", lhs, rhs, element=op.result.type.element_type, **vars(numbers))
+    batch, contract = (numbers.lhs_batch, numbers.rhs_batch), (numbers.lhs_contract, numbers.rhs_contract)
+    type_ = tensor(dot_shape(shape(lhs), shape(rhs), batch, contract), op.result.type.element_type)
+    return rewriter.value("dot", type_, lhs, rhs, **vars(numbers))
 
 
 # --- trivial contractions --------------------------------------------------------------------------------------------
@@ -77,7 +80,7 @@ def make_dot(rewriter: Rewriter, op: ir.Operation, lhs: ir.Value, rhs: ir.Value,
 @DOT.rule("hlo.dot", name="dot-empty")
 def product_empty(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "product over no elements -> 0"
-    return None if all(num_elements(operand) for operand in op.operands) else rewriter.splat(0, op.result.type)
+    return rewriter.splat(0, op.result.type) if any(map(is_empty, op.operands)) else None
 
 
 @DOT.rule("hlo.dot", where="contracting dimensions of size 1, or none")

@@ -97,7 +97,9 @@ def absorbing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return y if is_integer_value(y) and splat(y) == record.absorbing(*integer_bounds(y)) else None
 
 
-@COMBINE.rule(*_ASSOCIATIVE, needs=_ASSOCIATIVE, where="integers; of other numbers extrema, exact in any order")
+@COMBINE.rule(
+    *_ASSOCIATIVE, needs=SPLAT, number=1, nested=True, where="integers; of other numbers extrema, exact in any order"
+)
 def constants_together(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "(x + c) + d -> x + (c + d), and so for * max min and or xor"
     x, y = op.operands

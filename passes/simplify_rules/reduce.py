@@ -13,7 +13,14 @@ from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, num_elements, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use, integer_bounds, is_float_value, is_integer_value, operand_of
+from stablehlo_py.passes._matchers import (
+    has_one_use,
+    integer_bounds,
+    is_empty,
+    is_float_value,
+    is_integer_value,
+    operand_of,
+)
 from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
@@ -36,7 +43,7 @@ def reduce(rewriter: Rewriter, kind: str, operand: ir.Value, init: ir.Value, dim
 def reduce_empty(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reduce(x without elements, c) -> broadcast(c)"
     x, init = op.operands
-    return rewriter.broadcast(init, shape(op.result), []) if num_elements(x) == 0 else None
+    return rewriter.broadcast(init, shape(op.result), []) if is_empty(x) else None
 
 
 @REDUCE.rule("hlo.reduce", where="dimensions of size 1")

@@ -149,7 +149,7 @@ class Builder:
     def splat(self, number: float | IntLike | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
         """A scalar constant broadcast to a tensor type (the normal form of a splat)."""
         scalar = self.constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
-        return self.broadcast(scalar, shape(type_), [])
+        return self.value("broadcast", type_, scalar, dimensions=[]) if type_.rank else scalar
 
     def parts(self, operand: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Real and imaginary parts of complex numbers."""
@@ -187,7 +187,9 @@ class Builder:
         """`hlo.transpose`."""
         if list(permutation) == list(range(len(permutation))):
             return operand
-        return self.made("transpose", operand, permutation=list(permutation))
+        sizes = shape(operand)
+        type_ = tensor([sizes[dimension] for dimension in permutation], element_type(operand))
+        return self.value("transpose", type_, operand, permutation=list(permutation))
 
     def slice(
         self, operand: ir.Value, start: Sequence[IntLike], limit: Sequence[IntLike], strides: Sequence[IntLike] = ()

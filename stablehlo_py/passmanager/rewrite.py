@@ -68,6 +68,7 @@ class Rule:
         needs: the names of ops one of which makes an operand, that of this `number` unless it is None.
         only: the names of ops one of which makes every operand.
         constants: numbers of one of which the second operand is a splat. Empty sets ask for nothing.
+        nested: an op of the same name makes the first operand.
     """
 
     name: str
@@ -79,9 +80,12 @@ class Rule:
     number: int | None = None
     only: frozenset[str] = frozenset()
     constants: frozenset[complex] = frozenset()
+    nested: bool = False
 
-    def may_match(self, makers: Sequence[str]) -> bool:
-        """Whether ops of these names may make the operands; "" stands for none."""
+    def may_match(self, root: str, makers: Sequence[str]) -> bool:
+        """Whether ops of these names may make the operands of one named `root`; "" stands for none."""
+        if self.nested and makers[0] != root:
+            return False
         if self.only and not self.only.issuperset(makers):
             return False
         if self.number is not None:
@@ -106,16 +110,17 @@ class RuleSet:
         number: int | None = None,
         only: str | Iterable[str] = (),
         constants: Iterable[complex] = (),
+        nested: bool = False,
     ) -> Callable[[RuleFunction], RuleFunction]:
         """Decorator: register a function for the op names `roots`. The rule's name is the function's in kebab-case,
-        its `doc` the docstring's first line. `needs`, `number`, `only` and `constants` are those of `Rule`: hints that
-        save calls, as most ops meet no pattern at all."""
+        its `doc` the docstring's first line. `needs`, `number`, `only`, `constants` and `nested` are those of `Rule`:
+        hints that save calls, as most ops meet no pattern at all."""
 
         def register(function: RuleFunction) -> RuleFunction:
             rule_name = name or function.__name__.strip("_").replace("_", "-")
             doc = (function.__doc__ or "").strip().split("\n")[0]
             some, every = (frozenset((names,) if isinstance(names, str) else names) for names in (needs, only))
-            self.add(Rule(rule_name, roots, function, doc, where, some, number, every, frozenset(constants)))
+            self.add(Rule(rule_name, roots, function, doc, where, some, number, every, frozenset(constants), nested))
             return function
 
         return register
@@ -465,7 +470,7 @@ def _drain(
         makers = _makers(op)
         candidates = matching.get((name, makers))
         if candidates is None:
-            candidates = tuple(rule for rule in rules if rule.may_match(makers))
+            candidates = tuple(rule for rule in rules if rule.may_match(name, makers))
             matching[name, makers] = candidates
         constant: object = _NOT_READ
         for rule in candidates:
