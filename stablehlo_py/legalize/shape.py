@@ -68,6 +68,8 @@ def broadcast_in_dim(operand: ir.Value, sizes: tuple[IntLike, ...], dimensions: 
 def reshaped(operand: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
     """A reshape of the operand, or of what it is a reshape of, unless that says how it is sharded."""
     owner = operand.owner
+    if shape(operand) == tuple(sizes):
+        return operand
     if not isinstance(owner, ir.Block) and owner.name == "hlo.reshape" and SHARDING not in owner.attributes:
         operand = owner.operands[0]
     return build.reshape(operand, sizes)
