@@ -60,6 +60,7 @@ class Cse(Pass):
     """Merge equal pure ops."""
 
     name: ClassVar[str] = "cse"
+    only_erases: ClassVar[bool] = True
 
     stablehlo: bool = field(default=False, metadata={"help": "of StableHLO, by MLIR's own pass, where that may be"})
 

@@ -32,6 +32,8 @@ class Dce(Pass):
     """Erase pure ops without uses."""
 
     name: ClassVar[str] = "dce"
+    idempotent: ClassVar[bool] = True
+    only_erases: ClassVar[bool] = True
 
     def run(self, module: ir.Module) -> bool:
         """One backward sweep over every block: a use always stands after (or inside) what it uses. Where nothing is

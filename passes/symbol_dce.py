@@ -27,6 +27,7 @@ class SymbolDce(Pass):
     """Erase private functions that nothing refers to."""
 
     name: ClassVar[str] = "symbol-dce"
+    only_erases: ClassVar[bool] = True
     required: ClassVar[bool] = True
 
     def run(self, module: ir.Module) -> None:

@@ -28,7 +28,7 @@ from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
 from stablehlo_py.passmanager.instrumentation import Instrumentation
-from stablehlo_py.passmanager.pipeline import Pipeline, Step, step_name, without_cyclic_gc
+from stablehlo_py.passmanager.pipeline import Known, Pipeline, Step, step_name, without_cyclic_gc
 from stablehlo_py.passmanager.registry import revision
 from stablehlo_py.passmanager.rewrite import RulePass
 from stablehlo_py.passmanager.suggest import near_miss
@@ -233,7 +233,7 @@ def run_stages(
     for stage in stages:
         if stage in backend.stages:
             return backend.lower(module, stage, options)
-        _run_stage(module, stage, options, backend, instrumentation)
+        stage_pipeline(stage, options, backend).run(module, instrumentation)
     return module
 
 
@@ -241,13 +241,6 @@ def _declare(module: ir.Module, options: Options) -> None:
     """Write into a module that is not yet at any stage what options say of it."""
     declare_windows(module, options.scatter_windows)
     declare_grid(module, options.num_replicas, options.num_partitions)
-
-
-def _run_stage(
-    module: ir.Module, stage: str, options: Options, backend: Backend, instrumentation: Instrumentation | None
-) -> None:
-    """Take a module from the stage before this one to this one."""
-    stage_pipeline(stage, options, backend).run(module, instrumentation)
 
 
 class Snapshots:
@@ -351,10 +344,11 @@ def _run_module_stages(
     """Take a loaded module to the last stage that is a module, and note how long each took, in seconds."""
     instrumentation = Instrumentation(keep_input=False, verify_each=options.verify)
     _declare(module, options)
+    known = Known(module)
     for stage in module_stages(backend):
         progress.at(stage)
         started = time.perf_counter()
-        _run_stage(module, stage, options, backend, instrumentation)
+        stage_pipeline(stage, options, backend).run(module, instrumentation, known)
         if snapshots is not None:
             snapshots.take(stage, module)
         times.append((stage, time.perf_counter() - started))

@@ -15,6 +15,7 @@ from stablehlo_py.dialect.edit import fix_argument
 from stablehlo_py.dialect.locations import diagnosed
 from stablehlo_py.dialect.types import element_type, is_integer, is_tensor
 from stablehlo_py.errors import ArgumentError, LoadError, Problem, ShloError, UnsupportedError, elided, shape_text
+from stablehlo_py.frontend.census import Census
 from stablehlo_py.frontend.limits import check_elements
 from stablehlo_py.mlir import ir, run_upstream
 from stablehlo_py.passes.symbolic.walk import walked
@@ -99,6 +100,6 @@ def _resolve(module: ir.Module, shapes: Sequence[Sequence[int]], contradiction: 
         raise UnsupportedError("shapes are not known before the program runs", problems=walk.problems[:_MAX_PROBLEMS])
     walk.apply()
     run_upstream(module, "cse,symbol-dce")
-    check_elements(module)
+    check_elements(Census.of(module).types)
     with diagnosed(module.context, contradiction):
         module.operation.verify()

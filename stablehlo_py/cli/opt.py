@@ -293,13 +293,14 @@ class _Tool:
 
         start, target = self.arguments.compile_from, self.arguments.target
         if not start:
-            from stablehlo_py.frontend.declared import check_declared
+            from stablehlo_py.frontend.census import Census
+            from stablehlo_py.frontend.declared import check_declared, may_declare
             from stablehlo_py.frontend.entry import select_entry
             from stablehlo_py.frontend.gspmd import translate
             from stablehlo_py.frontend.shards import expand
 
             select_entry(module)
-            translate(module, check_declared(module))
+            translate(module, check_declared(module, Census.of(module, may_declare).ops))
             expand(module)
         result: ir.Module | str = module
         for stage in self.stages:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stablehlo_py.dialect.attributes import (
     ALIASING_OUTPUT,
@@ -95,9 +95,15 @@ _ANNOTATED = frozenset(
 _BELIEVED = (SLICES, PLACED, OVERWRITTEN, UNREAD, IN_BOUNDS)
 
 
-def check_declared(module: ir.Module) -> list[ir.Operation]:
+def may_declare(name: str) -> bool:
+    """Whether attributes of ops of this name are read that MLIR does not check."""
+    return name in _ANNOTATED or not name.startswith("stablehlo.")
+
+
+def check_declared(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Operation]:
     """Refuse attributes that are of another kind than their readers take, those by which passes of this compiler tell
-    each other what they know, and calls that are not as their target takes them. Returns the custom calls.
+    each other what they know, and calls that are not as their target takes them. `ops` are those of the module that
+    `may_declare`. Returns the custom calls.
 
     Raises:
         LoadError: every such attribute and call is named, with its op.
@@ -110,25 +116,17 @@ def check_declared(module: ir.Module) -> list[ir.Operation]:
             for described in ir.ArrayAttr(op.attributes[name]) if name in op.attributes else ():
                 problems += _problems(op, wanted, entries(described))
     calls: list[ir.Operation] = []
-
-    def visit(view: ir.Operation) -> ir.WalkResult:
-        op = view.operation
+    for op in ops:
         name = op.name
-        if name in _ANNOTATED:
-            if len(attributes := op.attributes):
-                problems.extend(_problems(op, _OF_CALL if name == _CALL else _OF_OP, attributes))
-        elif not name.startswith("stablehlo."):
-            problems.extend(
-                _problems(op, {}, {each: op.attributes[each] for each in _BELIEVED if each in op.attributes})
-            )
+        if name not in _ANNOTATED:
+            problems += _problems(op, {}, {each: op.attributes[each] for each in _BELIEVED if each in op.attributes})
+        elif len(attributes := op.attributes):
+            problems += _problems(op, _OF_CALL if name == _CALL else _OF_OP, attributes)
         if name == _CALL:
             calls.append(op)
             reason = what_is_wrong(op)
             if reason is not None:
                 problems.append(Problem(reason, describe(op.location), op.name, _EXPORT))
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
     if problems:
         raise LoadError("attributes or calls of the module are not what they must be", problems=problems)
     return calls

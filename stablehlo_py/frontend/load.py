@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from stablehlo_py.boundary import expect, public
 from stablehlo_py.dialect.context import make_context
-from stablehlo_py.frontend.declared import check_declared
+from stablehlo_py.frontend.census import Census
+from stablehlo_py.frontend.declared import check_declared, may_declare
 from stablehlo_py.frontend.entry import check_entry, select_entry
 from stablehlo_py.frontend.gspmd import translate
 from stablehlo_py.frontend.isolate import the_worker
@@ -82,8 +83,9 @@ def _load(found: Source, context: ir.Context, entry: str | None, isolate: bool) 
     module = read_module(found, context, isolate)
     with readable_names(found):
         select_entry(module, entry, found.name)
-        check_elements(module)
-        calls = check_declared(module)
+        census = Census.of(module, may_declare)
+        check_elements(census.types)
+        calls = check_declared(module, census.ops)
         translate(module, calls)
         if found.tokens:
             make_tokens_arrays(module)

@@ -106,18 +106,22 @@ def _parse_plainly(source: Source, context: ir.Context) -> ir.Module:
 def _read_bytecode(data: bytes, context: ir.Context) -> ir.Module:
     """A module in StableHLO, from a portable artifact or from plain bytecode, in either of which VHLO is upgraded. That
     is what `deserialize_portable_artifact` does, which makes all of VHLO's rewrites for each module."""
-    upgrades = _upgrades.get(context)
-    if upgrades is None:
+    if context not in _upgrades:
         with context, ir.Location.unknown():
             run_upstream(ir.Module.create(), "stablehlo-legalize-to-vhlo")  # loads VHLO
-        passes = f"vhlo-to-version{{target={_versions()[0]}}},vhlo-legalize-to-stablehlo"
-        upgrades = _upgrades[context] = PassManager.parse(f"builtin.module({passes})", context=context)
+        upgrade, legalize = (
+            PassManager.parse(f"builtin.module({text})", context=context)
+            for text in (f"vhlo-to-version{{target={_versions()[0]}}}", "vhlo-legalize-to-stablehlo")
+        )
+        upgrade.enable_verifier(False)  # parsing has verified it, and what comes of it is verified
+        _upgrades[context] = upgrade, legalize
     module = ir.Module.parse(data, context)
-    upgrades.run(module.operation)
+    for manager in _upgrades[context]:
+        manager.run(module.operation)
     return module
 
 
-_upgrades: WeakKeyDictionary[ir.Context, PassManager] = WeakKeyDictionary()
+_upgrades: WeakKeyDictionary[ir.Context, tuple[PassManager, PassManager]] = WeakKeyDictionary()
 
 
 def parse_again(source: Source, bytecode: bytes, context: ir.Context) -> ir.Module:

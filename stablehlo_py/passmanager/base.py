@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -20,6 +20,8 @@ class Pass(ABC):
     required: ClassVar[bool] = False
     # Whether a second run, right after the first one, changes nothing.
     idempotent: ClassVar[bool] = False
+    # Whether all that it does is to erase ops, of which none leaves another one without uses that had some.
+    only_erases: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, module: ir.Module) -> bool | None:
@@ -29,6 +31,10 @@ class Pass(ABC):
     def roots(self) -> Iterable[str] | None:
         """Names of ops without which the pass changes nothing, so that it need not run; None: it may change any."""
         return None
+
+    def settles(self, module: ir.Module) -> Collection[str]:
+        """Names of other passes that would change nothing after this one."""
+        return ()
 
     @classmethod
     def switches(cls) -> dict[str, str]:

@@ -30,6 +30,7 @@ from stablehlo_py.passmanager.registry import get_pass, is_pass, list_passes
 from stablehlo_py.passmanager.suggest import near_miss, nearest
 
 Step = Pass | str
+_ABOUT_DEAD_OPS = frozenset({"dce"})
 _OPEN, _CLOSE = "({[<", ")}]>"
 # For near misses only: what people type most. Any registered pass works.
 _COMMON_UPSTREAM = (
@@ -70,8 +71,11 @@ class Pipeline:
         return tuple(_grouped(self.steps))
 
     @deferred()
-    def run(self, module: ir.Module, instrumentation: Instrumentation | None = None) -> None:
-        """Run every step on the module, in place. Hold no ops of the module across this call.
+    def run(
+        self, module: ir.Module, instrumentation: Instrumentation | None = None, known: Known | None = None
+    ) -> None:
+        """Run every step on the module, in place. Hold no ops of the module across this call. `known`: what an earlier
+        pipeline has left known of it.
 
         Without instrumentation, neighbouring passes of MLIR's run in one pass manager, and exceptions other than
         ShloError from a pass become InternalError with the pipeline. With it, each pass runs alone, between its
@@ -79,7 +83,7 @@ class Pipeline:
         """
         instrumentation = instrumentation or Instrumentation(keep_input=False)
         steps = self.steps if instrumentation.per_pass else self._grouped
-        known = _Known(module)
+        known = known or Known(module)
         runs = [
             partial(known.run_upstream, _manager(step, module.context))
             if isinstance(step, str)
@@ -93,25 +97,29 @@ class Pipeline:
                 instrumentation.around(run, step_name(step), text, done, module)
 
 
-class _Known:
-    """What is known of a module between passes: names of its ops, and which passes would change nothing."""
+class Known:
+    """What is known of a module between passes: names that its ops may have, and which passes would change nothing."""
 
     def __init__(self, module: ir.Module) -> None:
         self._module = module
         self._names: set[str] | None = None
-        self._settled: set[Pass] = set()
+        self._settled: set[Pass | str] = set()  # by their names where options do not matter
 
     def run(self, step: Pass) -> None:
         """Run a pass of ours, unless it has nothing to do."""
-        if step in self._settled:
+        if step in self._settled or step.name in self._settled:
             return
         roots = step.roots()
         if roots is not None and self._op_names().isdisjoint(roots):
             return
         if step.run(self._module) is not False:
-            self._forget()
+            if step.only_erases:
+                self._settled.intersection_update(_ABOUT_DEAD_OPS)
+            else:
+                self._forget()
         if step.idempotent:
             self._settled.add(step)
+        self._settled.update(step.settles(self._module))
 
     def run_upstream(self, manager: PassManager) -> None:
         """Run passes of MLIR's."""

@@ -195,6 +195,10 @@ class RulePass(Pass):
     def roots(self) -> Iterable[str] | None:
         return self.rules().table(self.disable)
 
+    def settles(self, module: ir.Module) -> tuple[str, ...]:
+        """Dead calls of pure functions stay."""
+        return ("dce",) if self.sweeps and len(module.body.operations) == 1 else ()
+
     def run(self, module: ir.Module) -> bool | None:
         return apply_rules(module, self.rules(), disable=self.disable, sweep=self.sweeps).changed
 

@@ -32,6 +32,6 @@ class LegalizeQuantized(Pass):
     name: ClassVar[str] = "legalize-quantized"
     required: ClassVar[bool] = True
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: ir.Module) -> bool:
         """Raises UnsupportedError with every op that has no meaning on quantized tensors."""
-        legalize_quantized(module)
+        return legalize_quantized(module)

@@ -17,15 +17,15 @@ from stablehlo_py.mlir import ir
 _REMEDY = "dequantize its operands with stablehlo.uniform_dequantize, and quantize the result"
 
 
-def legalize_quantized(module: ir.Module) -> None:
-    """Rewrite the ops on quantized tensors in place. A module without any is left alone.
+def legalize_quantized(module: ir.Module) -> bool:
+    """Rewrite the ops on quantized tensors in place. A module without any is left alone: False.
 
     Raises UnsupportedError, which lists every op that has no rule or that the specification refuses; the module is then
     half rewritten.
     """
     with module.context, ir.Location.unknown():
         if not _has_quantized(module):
-            return
+            return False
         run = _Run()
         functions = [function for function in module.body.operations if function.operation.name == "func.func"]
         for function in functions:
@@ -37,6 +37,7 @@ def legalize_quantized(module: ir.Module) -> None:
             for region in function.regions:
                 run.rewrite(region)
     raise_problems(run.problems, " on quantized tensors")
+    return True
 
 
 # Where quantized values come from. Every other op that has one as a result has one as an operand.

@@ -1,0 +1,45 @@
+"""What a loaded module holds, in one walk: a walk that calls Python takes 10 ms for 9,000 ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from stablehlo_py.mlir import ir
+
+
+@dataclass
+class Census:
+    """Types and ops of a module.
+
+    Attributes:
+        types: those of results and of arguments of functions, each with the first op that has it.
+        ops: those of the names that were asked for.
+    """
+
+    types: dict[ir.Type, ir.Operation] = field(default_factory=dict)
+    ops: list[ir.Operation] = field(default_factory=list)
+
+    @staticmethod
+    def of(module: ir.Module, asked: Callable[[str], bool] = lambda name: False) -> Census:
+        """Of a module; ops of the names for which `asked` is true are listed."""
+        census = Census()
+        types, ops, names = census.types, census.ops, dict[str, bool]()
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            name = op.name
+            if name not in names:
+                names[name] = asked(name)
+            if names[name]:
+                ops.append(op.operation)
+            for type_ in op.results.types if name != "func.func" else _types_of_arguments(op):
+                if type_ not in types:
+                    types[type_] = op.operation
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        return census
+
+
+def _types_of_arguments(op: ir.Operation) -> Sequence[ir.Type]:
+    return ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
