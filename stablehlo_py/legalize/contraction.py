@@ -25,6 +25,8 @@ def product(
     else in f32, and the result is converted.
     """
     elements = [element_type(lhs), element_type(rhs), element_type(type_)]
+    if elements[0] == elements[1] == elements[2]:
+        return build.value(name, type_, lhs, rhs, **attributes)
     kinds = [next(rank for rank, belongs in enumerate(_KINDS) if belongs(each)) for each in elements]
     if len(set(kinds)) == 1:
         return build.value(name, type_, lhs, rhs, **attributes)

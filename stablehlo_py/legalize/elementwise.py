@@ -58,7 +58,8 @@ def polygamma(op: ir.OpView) -> ir.Value:
 def negate(op: ir.OpView) -> ir.Value:
     """Minus the operand. f8E8M0FNU has positive numbers only: there it is NaN, which rules on signs need not know."""
     (operand,) = op.operands
-    if is_float(element_type(operand)) and FORMATS[str(element_type(operand))].specials is Specials.SCALE:
+    element = element_type(operand)
+    if is_float(element) and element.width == 8 and FORMATS[str(element)].specials is Specials.SCALE:
         return build.splat(math.nan, operand.type)
     return build.like("negate", operand)
 

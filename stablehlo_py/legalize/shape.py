@@ -54,6 +54,8 @@ def broadcast_in_dim(operand: ir.Value, sizes: tuple[IntLike, ...], dimensions: 
             raise Unsupported(
                 f"broadcasts a dimension of size {size} to one of size {sizes[dimension]}", "use equal sizes, or size 1"
             )
+    if not dimensions:
+        return build.broadcast(operand, sizes, [])
     order = sorted(range(len(dimensions)), key=lambda i: dimensions[i])
     operand = build.transpose(operand, order)
     dimensions = tuple(dimensions[i] for i in order)

@@ -26,6 +26,19 @@ func.func @arithmetic_on_booleans(%a: tensor<4xi1>, %b: tensor<4xi1>) -> tensor<
   return %3 : tensor<4xi1>
 }
 
+// A constant comes to stand on the right, where rules look for it.
+// CHECK-LABEL: func.func @constant_on_the_left
+// CHECK: [[C:%[0-9]+]] = "hlo.broadcast"
+// CHECK-NEXT: [[SUM:%[0-9]+]] = "hlo.add"(%arg0, [[C]])
+// CHECK-NEXT: [[DIFFERENCE:%[0-9]+]] = "hlo.subtract"([[C]], [[SUM]])
+// CHECK-NEXT: return [[DIFFERENCE]]
+func.func @constant_on_the_left(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.constant dense<2.0> : tensor<4xf32>
+  %1 = stablehlo.add %0, %a : tensor<4xf32>
+  %2 = stablehlo.subtract %0, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
 // The scalar bounds are broadcast; the order is the specification's.
 // CHECK-LABEL: func.func @clamp
 // CHECK-DAG: [[LOW:%[0-9]+]] = "hlo.broadcast"(%arg0) {dimensions = array<i64>} : (tensor<f32>) -> tensor<4xf32>

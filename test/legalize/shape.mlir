@@ -48,6 +48,23 @@ func.func @broadcast_that_expands(%a: tensor<1x3x1xf32>) -> tensor<2x3x1xf32> {
   return %0 : tensor<2x3x1xf32>
 }
 
+// CHECK-LABEL: func.func @broadcast_that_repeats_nothing
+// CHECK-NEXT: [[R:%[0-9]+]] = "hlo.reshape"(%arg0) : (tensor<2x3xf32>) -> tensor<2x1x3xf32>
+// CHECK-NEXT: return [[R]]
+func.func @broadcast_that_repeats_nothing(%a: tensor<2x3xf32>) -> tensor<2x1x3xf32> {
+  %0 = stablehlo.broadcast_in_dim %a, dims = [0, 2] : (tensor<2x3xf32>) -> tensor<2x1x3xf32>
+  return %0 : tensor<2x1x3xf32>
+}
+
+// CHECK-LABEL: func.func @reshape_of_a_reshape
+// CHECK: [[R:%[0-9]+]] = "hlo.reshape"(%arg0) : (tensor<2x6xf32>) -> tensor<12xf32>
+// CHECK-NEXT: return [[R]]
+func.func @reshape_of_a_reshape(%a: tensor<2x6xf32>) -> tensor<12xf32> {
+  %0 = stablehlo.reshape %a : (tensor<2x6xf32>) -> tensor<3x4xf32>
+  %1 = stablehlo.reshape %0 : (tensor<3x4xf32>) -> tensor<12xf32>
+  return %1 : tensor<12xf32>
+}
+
 // CHECK-LABEL: func.func @broadcast_that_transposes
 // CHECK-NEXT: [[T:%[0-9]+]] = "hlo.transpose"(%arg0) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
 // CHECK-NEXT: "hlo.broadcast"([[T]]) {dimensions = array<i64: 0, 2>} : (tensor<3x2xf32>) -> tensor<3x4x2xf32>

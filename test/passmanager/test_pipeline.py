@@ -8,10 +8,12 @@ import pytest
 from stablehlo_py.errors import InternalError, OptionError, UnsupportedError
 from stablehlo_py.passes.cse import Cse
 from stablehlo_py.passes.dce import Dce
+from stablehlo_py.passes.gather_sparse_products import GatherSparseProducts
 from stablehlo_py.passes.inline import Inline
+from stablehlo_py.passes.peephole import Peephole
 from stablehlo_py.passmanager import registry
 from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.pipeline import Pipeline, parse_pass
+from stablehlo_py.passmanager.pipeline import Known, Pipeline, parse_pass
 
 MODULE = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -142,14 +144,33 @@ def test_steps_may_be_passes_or_text(parse):
         ([Counted("hlo.tanh"), Counted("hlo.dot"), Counted()], ["hlo.tanh", ""]),
         ([Counted(), Counted(), Counted(changes=True), Counted()], ["", "", ""]),
         ([Counted("hlo.tanh"), Counted("hlo.tanh"), "strip-debuginfo", Counted("hlo.tanh")], ["hlo.tanh"] * 2),
-        # The dead ops go, and with them the names that the third pass is about.
-        ([Counted("hlo.tanh"), Dce(), Counted("hlo.tanh")], ["hlo.tanh"]),
+        # The dead ops go; the names of what there was are not collected anew for that.
+        ([Counted("hlo.tanh"), Dce(), Counted("hlo.tanh"), Counted("hlo.dot")], ["hlo.tanh"] * 2),
     ],
 )
 def test_passes_that_would_change_nothing_do_not_run(parse, steps, expected):
     RUNS.clear()
     Pipeline(steps).run(parse(MODULE))
     assert expected == RUNS
+
+
+@pytest.mark.parametrize(
+    ("steps", "runs"),
+    [
+        ([Peephole(), Dce()], False),
+        ([Peephole(), Cse(), Dce()], False),
+        ([Peephole(), Counted(changes=True), Dce()], True),
+        ([GatherSparseProducts(), Dce()], True),
+    ],
+)
+def test_dead_ops_are_looked_for_where_there_may_be_some(parse, monkeypatch, steps, runs):
+    ran = []
+    monkeypatch.setattr(Dce, "run", lambda self, module: ran.append(self.name))
+    module = parse(MODULE)
+    known = Known(module)
+    for step in steps:
+        Pipeline([step]).run(module, known=known)
+    assert bool(ran) == runs
 
 
 def test_an_exception_in_a_pass_becomes_an_internal_error_with_the_pipeline(parse):

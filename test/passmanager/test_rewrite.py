@@ -69,16 +69,33 @@ def test_rules_are_tried_where_their_operands_may_match(parse):
     note("any", needs="hlo.negate")
     note("second", needs="hlo.negate", number=1)
     note("all", only=("hlo.negate", "hlo.abs"))
+    note("nested", nested=True)
     negated = unary("%0", "negate", "%x")
     for operands, expected in {
+        "%2, %y": ["nested"],
         "%0, %y": ["any"],
         "%y, %0": ["any", "second"],
         "%0, %0": ["any", "second", "all"],
     }.items():
         tried.clear()
+        sum_ = binary("%2", "add", "%x", "%y")
         added = binary("%1", "add", *operands.split(", "))
-        apply_rules(parse(function(f"{negated}\n{added}\nreturn %1 : {T}")), rules)
+        apply_rules(parse(function(f"{negated}\n{sum_}\n{added}\nreturn %1 : {T}")), rules)
         assert tried == expected
+
+
+@pytest.mark.parametrize("number", [1.0, 2.0])
+def test_rules_are_tried_on_their_constants(parse, number):
+    rules, tried = RuleSet("test"), []
+
+    @rules.rule("hlo.add", needs="hlo.broadcast", number=1, constants=[1])
+    def one(op, rewriter):
+        tried.append(op.name)
+
+    scalar = f'%0 = "hlo.constant"() {{value = dense<{number}> : tensor<f32>}} : () -> tensor<f32>'
+    ones = f'%1 = "hlo.broadcast"(%0) {{dimensions = array<i64>}} : (tensor<f32>) -> {T}'
+    apply_rules(parse(function("\n".join([scalar, ones, binary("%2", "add", "%x", "%1"), f"return %2 : {T}"]))), rules)
+    assert bool(tried) == (number == 1)
 
 
 def test_new_ops_and_users_are_visited_again(parse, rules):
