@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.symint import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, num_elements, rank, shape, symints
 from stablehlo_py.legalize.rules import Unsupported, as_dimension, dimension_of, rule
 from stablehlo_py.mlir import ir
@@ -44,8 +43,7 @@ def iota(op: ir.OpView) -> ir.Value:
 
 def broadcast_in_dim(operand: ir.Value, sizes: tuple[IntLike, ...], dimensions: tuple[int, ...]) -> ir.Value:
     """StableHLO's broadcast_in_dim in normal form: a transpose where the mapped dimensions do not increase, a reshape
-    that takes away the dimensions of size 1 that expand, an `hlo.broadcast`; each only where needed. What repeats
-    nothing is a reshape. Raises Unsupported
+    that takes away the dimensions of size 1 that expand, an `hlo.broadcast`; each only where needed. Raises Unsupported
     where the shapes do not fit, which upstream's verifiers of CHLO ops and dynamic ops do not look at."""
     if len(dimensions) != rank(operand) or len(set(dimensions)) != len(dimensions):
         raise Unsupported(f"broadcasts {rank(operand)} dimensions along {list(dimensions)}", "name one for each, once")
@@ -60,8 +58,6 @@ def broadcast_in_dim(operand: ir.Value, sizes: tuple[IntLike, ...], dimensions: 
     operand = build.transpose(operand, order)
     dimensions = tuple(dimensions[i] for i in order)
     source = shape(operand)
-    if source and is_known(*source, *sizes) and math.prod(source) == math.prod(sizes) != 0:
-        return reshaped(operand, sizes)
     kept = [i for i, dimension in enumerate(dimensions) if source[i] == sizes[dimension]]
     operand = reshaped(operand, [source[i] for i in kept])
     return build.broadcast(operand, sizes, [dimensions[i] for i in kept])

@@ -48,14 +48,6 @@ func.func @broadcast_that_expands(%a: tensor<1x3x1xf32>) -> tensor<2x3x1xf32> {
   return %0 : tensor<2x3x1xf32>
 }
 
-// CHECK-LABEL: func.func @broadcast_that_repeats_nothing
-// CHECK-NEXT: [[R:%[0-9]+]] = "hlo.reshape"(%arg0) : (tensor<2x3xf32>) -> tensor<2x1x3xf32>
-// CHECK-NEXT: return [[R]]
-func.func @broadcast_that_repeats_nothing(%a: tensor<2x3xf32>) -> tensor<2x1x3xf32> {
-  %0 = stablehlo.broadcast_in_dim %a, dims = [0, 2] : (tensor<2x3xf32>) -> tensor<2x1x3xf32>
-  return %0 : tensor<2x1x3xf32>
-}
-
 // CHECK-LABEL: func.func @reshape_of_a_reshape
 // CHECK: [[R:%[0-9]+]] = "hlo.reshape"(%arg0) : (tensor<2x6xf32>) -> tensor<12xf32>
 // CHECK-NEXT: return [[R]]
