@@ -18,6 +18,7 @@ from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY, arena_bytes
 from stablehlo_py.backends.common.sizes import emit_sizes, size_table
 from stablehlo_py.backends.cpu import helpers
+from stablehlo_py.backends.cpu.code_generator import code_generator
 from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
@@ -89,7 +90,8 @@ def generate(
     layout = None
     units, kernels = _kernels(module, target, sizes, compiler, look)
     program = CpuProgram(module, kernels, target, options.thread_count, sizes)
-    entries = [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
+    externals = tuple(program.externals().items())
+    entries = [Unit((ENTRY,), program.text(), externals, is_ir=target.emits is LlvmIrEmitter)]
     if sizes is not None:
         checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
         function, layout = emit_sizes(module, sizes, program.arena_bytes, checks, target.emitter())
@@ -120,11 +122,13 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     else:
         compiler = ObjectCompiler(options.thread_count, module.context)
         try:
-            code = generate(module, target, options, compiler)
+            emitted = target if options.cache_dir else _as_compiled(target)
+            code = generate(module, emitted, options, compiler)
             made = code.described(module, backend, target, options)
-            made.stages = {"kernels": render(code.units)}
+            again = partial(_kernels_stage, target, options)
+            made.stages = StageContents({"kernels": render(code.units) if emitted is target else again})
             made.helpers = helper_objects(_helpers(made))
-            made.objects = _objects(compiler, code, signature(made))
+            made.objects = _objects(compiler, code, global_of(signature(made), emitted.emits))
         except BaseException:
             compiler.abandon()
             raise
@@ -132,10 +136,16 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     return made
 
 
-def _objects(compiler: ObjectCompiler, code: Generated, data: bytes) -> list[bytes]:
-    """The object files of a program whose kernels the compiler has; one of them holds the data of its signature."""
+def _as_compiled(target: CpuTarget) -> CpuTarget:
+    """The target with what writes code that is compiled at once: in LLVM IR, where LLVM reads that itself. The same in
+    the llvm dialect is a stage, which a cache keeps."""
+    return _in_llvm_ir(target) if code_generator() else target
+
+
+def _objects(compiler: ObjectCompiler, code: Generated, signed: str) -> list[bytes]:
+    """The object files of a program whose kernels the compiler has; one of them has the global of its signature."""
     first, *others = code.entries
-    for unit in (replace(first, text=f"{global_of(data)}\n{first.text}"), *others):
+    for unit in (replace(first, text=f"{signed}\n{first.text}"), *others):
         compiler.add(unit)
     progress.at("machine code")
     return compiler.finish()
@@ -166,7 +176,7 @@ def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Gener
             raise _NotLight
 
     try:
-        code = generate(module, _in_llvm_ir(target), options, look=look)
+        code = generate(module, _in_llvm_ir(target, is_light=True), options, look=look)
     except _NotLight:
         return None
     size = sum(len(unit.text) for unit in code.units)
@@ -174,8 +184,8 @@ def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Gener
 
 
 @cache
-def _in_llvm_ir(target: CpuTarget) -> CpuTarget:
-    return replace(target, emits=LlvmIrEmitter)
+def _in_llvm_ir(target: CpuTarget, *, is_light: bool = False) -> CpuTarget:
+    return replace(target, emits=LlvmIrEmitter, is_light=is_light)
 
 
 def _light_objects(code: Generated, data: bytes) -> list[bytes]:
@@ -213,7 +223,7 @@ def _kernels(
 
     common: set[str] = set()
     known: dict[str, str] = {}
-    target = replace(target, shares_functions=True)
+    target, is_ir = replace(target, shares_functions=True), target.emits is LlvmIrEmitter
     for name, kernel in kernels_of(module, lambda function: emit_kernel(function, target, sizes), "CPU"):
         look(kernel)
         # A kernel's functions travel together: phases may call helpers of the same kernel.
@@ -223,8 +233,9 @@ def _kernels(
         if not kernel.functions or owner != name:  # nothing to do, as in a scatter of nothing, or nothing new
             continue
         data = sum(map(len, kernel.tables.values()))
-        add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items()), data=data))
-        add(*(Unit((symbol,), text, is_common=True) for symbol, text in kernel.common.items() if symbol not in common))
+        add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items()), data=data, is_ir=is_ir))
+        unknown = [(symbol, text) for symbol, text in kernel.common.items() if symbol not in common]
+        add(*(Unit((symbol,), text, is_common=True, is_ir=is_ir) for symbol, text in unknown))
         common.update(kernel.common)
     return units, kernels
 

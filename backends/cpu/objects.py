@@ -1,6 +1,7 @@
-"""From llvm-dialect text to machine code: compiled in shards over threads.
+"""From text to machine code: compiled in shards over threads.
 
-Text is parsed, translated and compiled by MLIR's library, without the GIL; each thread has a context of its own.
+LLVM IR is parsed and compiled by LLVM, text of the llvm dialect parsed and translated by MLIR before, without the GIL;
+each thread has a context of its own.
 LLVM's code generator (code_generator.py) makes an object file, or an ExecutionEngine where that is not to be had. It is
 what is cached, saved, and loaded (native.py), so a program from disk is loaded in the same way as one just compiled.
 """
@@ -23,6 +24,7 @@ from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.split import function_object, remaining_object, section_of
 from stablehlo_py.codegen.builder import Function
+from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
@@ -39,13 +41,15 @@ ALONE_CHARACTERS = 600_000
 class Unit:
     """Some functions in llvm-dialect text, and declarations of what they call elsewhere (name -> text). One that
     `is_common` is a function by itself that other programs have, too: it gets an object file of its own. `data`: so
-    many characters of the text are tables, which LLVM writes as they are."""
+    many characters of the text are tables, which LLVM writes as they are. `is_ir`: text and declarations are LLVM IR,
+    which only a code generator reads (code_generator.py)."""
 
     symbols: tuple[str, ...]
     text: str
     externals: tuple[tuple[str, str], ...] = ()
     is_common: bool = False
     data: int = 0
+    is_ir: bool = False
 
     @property
     def size(self) -> int:
@@ -57,7 +61,9 @@ class Unit:
         """Of finished functions."""
         externals = {name: text for function in functions for name, text in function.externals.items()}
         texts = [function.text() for function in functions]
-        return cls(tuple(function.name for function in functions), "\n".join(texts), tuple(externals.items()))
+        is_ir = all(isinstance(function.emit, LlvmIrEmitter) for function in functions)
+        symbols = tuple(function.name for function in functions)
+        return cls(symbols, "\n".join(texts), tuple(externals.items()), is_ir=is_ir)
 
 
 def render(units: Iterable[Unit]) -> str:
@@ -262,10 +268,13 @@ def forget_functions() -> None:
 
 def _in_own_section(unit: Unit) -> Unit:
     (symbol,) = unit.symbols
+    if unit.is_ir:
+        return replace(unit, text=unit.text.replace(_BODY, f' section "{section_of(symbol)}"{_BODY}', 1))
     return replace(unit, text=unit.text.replace(_ATTRIBUTES, f'{_ATTRIBUTES}section = "{section_of(symbol)}", ', 1))
 
 
-_ATTRIBUTES = "attributes {"  # of a function
+_ATTRIBUTES = "attributes {"  # of a function in the llvm dialect
+_BODY = " {\n"  # where it begins in LLVM IR, behind them
 
 
 @deferred()
@@ -277,11 +286,14 @@ def compile_units(units: list[Unit]) -> bytes:
 
 
 def _compiled(api: CApi, context: int, units: list[Unit]) -> bytes:
+    generator = code_generator()
+    if units[0].is_ir:
+        assert generator is not None
+        return generator.object_of_ir(render(units).encode())
     text = exported(units).encode()
     module = api.module_parse(context, api.string(text))
     if not module:
         raise does_not_parse(text.decode())
-    generator = code_generator()
     try:
         return generator.object_of(context, module) if generator else _object_of_engine(api, module, units)
     finally:

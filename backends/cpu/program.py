@@ -17,7 +17,6 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.tiles import are_permitted
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
-from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
@@ -112,7 +111,7 @@ class CpuProgram(NativeProgram):
         self.sites: list[str] = []
         self._ns = 0.0  # what a call of each kernel takes, as the kernels estimate it
         self._callers = Callers(target.emitter, self.gather)
-        self._is_compact = target.emits is LlvmEmitter and _steps_outside(self.main) >= COMPACT_STEPS
+        self._is_compact = not target.is_light and _steps_outside(self.main) >= COMPACT_STEPS
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
         self._shares = threads > 1 and self._pays_for_threads()
         self.uses_tiles = any(kernel.uses_tiles for kernel in kernels.values())
@@ -120,11 +119,12 @@ class CpuProgram(NativeProgram):
             refused = self.f.binary("xor", are_permitted(self.f), self.f.const(1, I1))
             self.f.ret_if(refused, self.f.const(NO_TILES, I32))
         self.emit()
-        self.f.emit.is_optimized = self.loops  # a step that runs once takes as long as its kernel
+        is_optimized = self.loops or target.is_light
+        self.f.emit.is_optimized = is_optimized  # a step that runs once takes as long as its kernel
         for name, function in self._tabled.items():
-            function.emit.is_optimized = self.loops or not self._is_long(name)
+            function.emit.is_optimized = is_optimized or not self._is_long(name)
         for caller in self._callers.functions.values():
-            caller.emit.is_optimized = self.loops
+            caller.emit.is_optimized = is_optimized
 
     @property
     def uses_pool(self) -> bool:

@@ -43,7 +43,7 @@ class CpuTarget(TargetDescription):
         flop_share: of what a flop is assumed to take (policy_costs.py), what it takes here.
         op_ns: nanoseconds that a vector of an op adds to a loop that does more, of f32 and of f64, where they were
             measured; `policy_costs.py` has what is assumed of others.
-        emits: what writes functions for it.
+        emits: what writes functions for it. is_light: these are of a program that calls for little work.
     """
 
     l1: int = 32 << 10
@@ -56,6 +56,7 @@ class CpuTarget(TargetDescription):
     flop_share: float = 1.0
     op_ns: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     emits: type[LlvmEmitter | LlvmIrEmitter] = field(default=LlvmEmitter, repr=False)
+    is_light: bool = field(default=False, repr=False)
 
     def emitter(self) -> Emitter:
         """What writes one function for this CPU."""

@@ -139,7 +139,10 @@ class Function(CompleteOperations):
         unlikely: bool = False,
     ) -> list[Value]:
         """if condition: then() else: otherwise(). Both return the same types; returns the merged values. `unlikely`:
-        registers and the order of code are chosen for the other case."""
+        registers and the order of code are chosen for the other case. Of a condition that is known, one is emitted."""
+        if condition.constant is not None:
+            taken = then if condition.constant else otherwise
+            return self._carried(taken()) if taken else []
         hoisted = self._preheader()
         self.emit.begin_if(condition, otherwise=otherwise is not None, unlikely=unlikely)
         with self._region(hoisted):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from stablehlo_py.codegen.assembly import Assembly
 from stablehlo_py.codegen.bounds import bounds_of, fits
@@ -22,6 +24,16 @@ from stablehlo_py.codegen.values import (
     vector,
 )
 from stablehlo_py.dialect.symint import IntLike, is_known, maximum, minimum
+
+# Comparisons of indices that are known.
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "sge": operator.ge,
+    "sgt": operator.gt,
+    "sle": operator.le,
+    "slt": operator.lt,
+}
 
 
 class Operations(Assembly):
@@ -214,7 +226,10 @@ class Operations(Assembly):
 
     def cmp(self, predicate: str, a: Value, b: Value) -> Value:
         """i1 (or vector of i1). Float predicates: oeq ogt oge olt ole one ord ueq ... une uno; integer: eq ne slt
-        sle sgt sge ult ule ugt uge."""
+        sle sgt sge ult ule ugt uge. Of indices that are known it is known."""
+        left, right = self._folded(a), self._folded(b)
+        if predicate in _COMPARED and not isinstance(left, Value) and not isinstance(right, Value):
+            return self.const(_COMPARED[predicate](left, right), I1)
         return self._value(self.emit.cmp(predicate, a, b), vector(a.type.lanes, I1))
 
     def is_null(self, pointer: Value) -> Value:
@@ -223,6 +238,8 @@ class Operations(Assembly):
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """condition ? a : b; the condition is i1 or a vector of i1 with as many lanes."""
+        if condition.constant is not None:
+            return a if condition.constant else b
         return self._value(self.emit.select(condition, a, b), a.type)
 
     def cast(self, name: str, a: Value, to: ScalarType) -> Value:

@@ -451,3 +451,14 @@ def test_masked_stores_touch_the_lanes_of_their_masks_alone(wide: ScalarType, na
         )
         np.testing.assert_array_equal(y[:-1], np.array(masks) * x.astype(y.dtype))
         assert not y[-1].any()
+
+
+@pytest.mark.parametrize("first", [1, 3])
+def test_what_a_known_comparison_excludes_is_not_written(first: int) -> None:
+    f = Function("kernel", [("x", PTR)], emitter=LlvmIrEmitter(host_target()))
+    is_less = f.cmp("slt", f.const(first), f.const(2))
+    chosen = f.select(is_less, f.const(10), f.const(20))
+    f.if_(is_less, lambda: f.store(chosen, f.x), lambda: f.store(f.index(f.iadd(chosen, 1)), f.x))
+    assert [line for line in f.emit.lines if isinstance(line, str)] == [
+        f"store i64 {10 if first < 2 else 21}, ptr %x, align 8"
+    ]

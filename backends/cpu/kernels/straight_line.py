@@ -27,7 +27,6 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, RealFunction, apply, combine, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
-from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.shared import shared_code
 from stablehlo_py.codegen.types import Element, Known, Lanes, element
 from stablehlo_py.dialect.attributes import UNREAD
@@ -66,8 +65,8 @@ Place = tuple[int, ...]
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One serial phase of straight-line code and loops."""
     f = phase_function(fusion, target)
-    # In a light program, which is LLVM IR, a call of a function would be 3 % of its time.
-    emitter = _Emitter(f, fusion, calls=target.emits is LlvmEmitter)
+    # In a light program a call of a function would be 3 % of its time.
+    emitter = _Emitter(f, fusion, calls=not target.is_light)
     emitter.run()
     loops = emitter.block is not None
     if loops:

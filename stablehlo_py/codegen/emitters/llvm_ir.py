@@ -1,8 +1,8 @@
 """Kernels as LLVM IR, for CPUs, as LLVM reads it from version 22 on: intrinsics go without their declarations and
 without the types in their names.
 
-The llvm dialect (emitters/llvm.py) becomes the same IR. For a small kernel MLIR takes as long for that as LLVM for a
-third of the machine code, so what is to be compiled soon is written here at once.
+The llvm dialect (emitters/llvm.py) becomes the same IR. MLIR takes a quarter of the time for that in which LLVM makes
+machine code, so what is compiled at once is written here.
 
 Blocks take no arguments here: they begin with a phi for each, which names the blocks that lead there. Which block a
 branch ends is known when all code is in its place: what is hoisted later may have blocks of its own."""
@@ -66,10 +66,10 @@ class _Block:
     passed: dict[str, Sequence[Value]] = field(default_factory=dict)
 
     def text(self) -> str:
-        """How it begins."""
-        lines = [f"{self.label}:"]
+        """How it begins. What leads to it last comes first, as MLIR has it: registers depend on the order."""
+        lines, passed = [f"{self.label}:"], [*reversed(self.passed.items())]
         for number, (name, type_) in enumerate(zip(self.names, self.types, strict=True)):
-            sources = ", ".join(f"[ {values[number].ref}, %{label} ]" for label, values in self.passed.items())
+            sources = ", ".join(f"[ {values[number].ref}, %{label} ]" for label, values in passed)
             lines.append(f"{name} = phi {type_} {sources}")
         return "\n".join(lines)
 
@@ -127,7 +127,8 @@ class LlvmIrEmitter(Emitter):
         linkage, processor = "private " if private else "", _processor(self.target) if self.target else ""
         returned = _TYPES[result.text] if result else "void"
         # No exception goes through generated code, and frames of the unwinder would be left out (linker.py).
-        head = f"define {linkage}{returned} @{name}({arguments}) nounwind {processor} {{"
+        effort = "" if self.is_optimized else " noinline optnone"
+        head = f"define {linkage}{returned} @{name}({arguments}) nounwind{effort} {processor} {{"
         return "\n".join([head, "entry:", *self.entry, *_joined(flat(self.lines)), "}"])
 
     def declaration(self, name: str, operands: Sequence[Type], result: Type | None) -> str:
@@ -137,7 +138,7 @@ class LlvmIrEmitter(Emitter):
     @classmethod
     def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
         little = numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()
-        return f"@{name} = private constant {_bytes(little)}, align 64"
+        return f"@{name} = internal constant {_bytes(little)}, align 64"
 
     @classmethod
     def section(cls, name: str, section: str, content: bytes) -> str:
@@ -462,5 +463,6 @@ def double_bits(bits: int) -> int:
 
 
 def _bytes(content: bytes) -> str:
-    listed = "".join([f"\\{byte:02X}" for byte in content])
+    escape = "\\"
+    listed = f"{escape}{content.hex(escape)}" if content else ""
     return f'[{len(content)} x i8] c"{listed}"'

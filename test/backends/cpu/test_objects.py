@@ -278,14 +278,44 @@ def test_the_order_of_objects_is_that_of_units() -> None:
     assert compile_units(first) == compile_units(second)
 
 
-@pytest.mark.skipif(not code_generator(), reason="MLIR's library has no code generator that is known")
-def test_the_engine_makes_the_same_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = program_of("%0 = stablehlo.sine %x : tensor<10000xf32>")
-    options = shlo.Options(isolate=False, cache_dir=None, threads=1)
-    made = compile_program(text, options=options).objects
+needs_code_generator = pytest.mark.skipif(not code_generator(), reason="MLIR's library has none that is known")
+
+# Kernels that call common functions.
+SEVERAL = """func.func @main(%x: tensor<96x256xf32>, %y: tensor<256x256xf32>) -> tensor<96x256xf32> {
+  %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<96x256xf32>, tensor<256x256xf32>)
+    -> tensor<96x256xf32>
+  %1 = stablehlo.sine %0 : tensor<96x256xf32>
+  return %1 : tensor<96x256xf32>
+}"""
+
+
+@needs_code_generator
+def test_the_engine_makes_the_same_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    options = shlo.Options(isolate=False, cache_dir=tmp_path, threads=1)  # a cache keeps the dialect
+    made = compile_program(SEVERAL, options=options).objects
     monkeypatch.setattr(objects, "code_generator", lambda: None)
     objects.forget_functions()
-    assert compile_program(text, options=options).objects == made
+    assert compile_program(SEVERAL, options=options).objects == made
+
+
+@needs_code_generator
+@pytest.mark.parametrize("threads", [1, 2])
+def test_llvm_ir_is_the_same_code_as_the_dialect(threads: int, tmp_path: Path) -> None:
+    made = []
+    for folder in (None, tmp_path):
+        objects.forget_functions()
+        options = shlo.Options(isolate=False, cache_dir=folder, threads=threads)
+        made.append(compile_program(SEVERAL, options=options))
+    ir, dialect = (sorted(map(_text, program.objects)) for program in made)  # shards begin at numbers of characters
+    assert ir == dialect
+    assert made[0].stages["kernels"] == made[1].stages["kernels"]
+
+
+@needs_code_generator
+@pytest.mark.parametrize("body", ["no_such_op", "%a = add i32 %b, 1\n%b = add i32 %a, 1\nret void"])
+def test_llvm_ir_that_is_not_valid_is_an_error(body: str) -> None:
+    with pytest.raises(InternalError, match="LLVM refused the generated code"):
+        compile_units([Unit(("f",), f"define void @f() {{\n{body}\n}}", is_ir=True)])
 
 
 def test_the_wheel_that_is_tested_is_listed() -> None:
