@@ -198,7 +198,7 @@ def from_numpy(array: np.ndarray, element: ir.Type) -> ir.Attribute:
     """
     array = np.asarray(array)
     if array.ndim == 0 and array.dtype.kind == "f" and array == array and isinstance(element, _COMMON_FLOATS):
-        # Most constants that passes make; by memory they take twenty times as long.
+        # Most constants that passes make; by memory they take twice as long.
         return ir.DenseElementsAttr.get_splat(
             ir.RankedTensorType.get([], element), ir.FloatAttr.get(element, float(array))
         )
