@@ -37,10 +37,10 @@ HERE = Path(__file__).parent
 PROGRAMS = 600 if os.environ.get("CI") else 60
 CRASH = """import os
 from dataclasses import dataclass
-from stablehlo_py.passes.dce import Dce
+from stablehlo_py.passes.cse import Cse
 
 @dataclass(frozen=True)
-class Crashing(Dce):
+class Crashing(Cse):
     def run(self, module):
         os.abort()
 """
