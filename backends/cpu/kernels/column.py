@@ -23,6 +23,7 @@ from stablehlo_py.backends.cpu.kernels import loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, power_of_two
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
+from stablehlo_py.backends.cpu.kernels.strips import STRIP_BYTES, accumulator_type, walk_strip
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith
@@ -41,7 +42,7 @@ from stablehlo_py.codegen.index import (
     linear_index,
     scalar,
 )
-from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element, lane_count, load, splat, store
+from stablehlo_py.codegen.types import Lanes, element, lane_count, load, splat, store
 from stablehlo_py.dialect.symint import IntLike, is_known, maximum, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
@@ -50,8 +51,6 @@ WIDEST_BLOCK = 8  # vectors of columns accumulated at once
 SPLIT_ELEMENTS = 1 << 16  # reductions of fewer elements are not split
 CHUNK_ELEMENTS = 1 << 15  # elements of a chunk, at least
 MOST_CHUNKS = 64
-STRIP_BYTES = 4096  # of a row, which several blocks read one after the other: a page
-STRIP_ROWS = 8
 FEWEST_STRIPS = 2
 ENOUGH_ITERATIONS = 16  # results in this many iterations need no split
 
@@ -208,11 +207,6 @@ class _Share:
             self.partials.store(e.f, self.chunk, scalar(e.f, linear_index(e.f, place)), totals)
 
 
-def accumulator_type(of: Element) -> Element:
-    """An element type that holds accumulators of `of` exactly."""
-    return ELEMENTS[of.compute.text] if of.is_float else of
-
-
 class _KeptLanes:
     """Lanes along the last kept loop: [outer..., columns], blocks of several vectors of columns."""
 
@@ -236,14 +230,15 @@ class _KeptLanes:
         chunks = c.chunks(iterations, c.reduced[split])
         f = phase_function(c.fusion, c.target)
         cost = c.phase_ns * self.vectors * size_hint(c.total) / chunks + 5.0
+        rest = c.rest_ns * self.vectors
         accumulate, strip = self._block, self._strip(chunks)
         if strip > 1:
-            blocks, strips = int(self.blocks), -(-int(self.blocks) // strip)
-            iterations, cost = math.prod(self.outer) * strips, cost * min(strip, blocks)
+            together, strips = min(strip, int(self.blocks)), -(-int(self.blocks) // strip)
+            iterations, cost, rest = math.prod(self.outer) * strips, cost * together, rest * together
             accumulate = partial(self._blocks_of_strip, strip=strip)
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: accumulate(f, i, _Share(split)), nonempty=True)
-            return Kernel.of(phase(f, iterations, cost + c.rest_ns * self.vectors))
+            return Kernel.of(phase(f, iterations, cost + rest))
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
@@ -271,48 +266,28 @@ class _KeptLanes:
         strips = -(-int(self.blocks) // strip)
         outer = delinearize(f, ((outer_count, affine_of(f.idiv(i, strips), outer_count - 1)),), self.outer, 1)
         first = f.imul(f.irem(i, strips), strip)
-        last = f.imin(f.iadd(first, strip), self.blocks)
-        held = [accumulator_type(item.of) for item in c.items]
-        sums = [f.alloca(strip * self.block * of.bytes, I8) for of in held]
-        identity = [arith.identity(f, item.kind, item.of, lanes) for item in c.items]
-        begin, end = share.rows(f, c.reduced[0])
+        blocks = first, f.imin(f.iadd(first, strip), self.blocks)
+        identity = [arith.identity(f, item.kind, item.of, lanes) for item in c.items] * self.vectors
 
-        def kept(block: Index, vector: int, totals: Sequence[Lanes]) -> None:
-            at = f.iadd(f.imul(f.isub(block, first), self.block), vector * lanes)
-            for of, base, total in zip(held, sums, totals, strict=True):
-                store(f, of, total, base, at)
+        def walk(number: Index, low: Index, high: Index, held: list[Lanes]) -> list[Lanes]:
+            e = Elemental(f, c.fusion, c.target, lanes)
+            columns, _ = self._columns(f, number)
+            totals = self._rows(e, outer, columns, 0, low, high, held)
+            return [each for total in totals for each in total]
 
-        def found(block: Index) -> list[list[Lanes]]:
-            at = f.imul(f.isub(block, first), self.block)
-            return [
-                [load(f, of, base, f.iadd(at, number * lanes), lanes) for of, base in zip(held, sums, strict=True)]
-                for number in range(self.vectors)
-            ]
-
-        def clear(block: Index) -> None:
-            for number in range(self.vectors):
-                kept(block, number, identity)
-
-        def rows(low: Index) -> None:
-            high = f.imin(f.iadd(low, STRIP_ROWS), end)
-
-            def block(number: Index) -> None:
-                e = Elemental(f, c.fusion, c.target, lanes)
-                columns, _ = self._columns(f, number)
-                for vector, total in enumerate(self._rows(e, outer, columns, 0, low, high, found(number))):
-                    kept(number, vector, total)
-
-            f.loop(first, last, 1, block, nonempty=True)
+        held = [item.of for item in c.items] * self.vectors
+        rows = share.rows(f, c.reduced[0])
+        found = walk_strip(f, held, lanes, blocks, strip, rows, lambda: identity, walk)
 
         def finish(number: Index) -> None:
             e = Elemental(f, c.fusion, c.target, lanes)
             columns, _ = self._columns(f, number)
-            for column, total in zip(columns, found(number), strict=True):
-                share.keep(e, c, delinearized(c.kept, [*outer, column]), total)
+            totals, count = found(number), len(c.items)
+            for nth, column in enumerate(columns):
+                place = delinearized(c.kept, [*outer, column])
+                share.keep(e, c, place, totals[nth * count : (nth + 1) * count])
 
-        f.loop(first, last, 1, clear, nonempty=True)
-        f.loop(begin, end, STRIP_ROWS, rows, nonempty=True)
-        f.loop(first, last, 1, finish, nonempty=True)
+        f.loop(*blocks, 1, finish, nonempty=True)
 
     def _columns(self, f: Function, number: Index) -> tuple[list[Affine], Value | None]:
         """The columns of a block, vector by vector, and the mask where their number comes with the call."""
@@ -347,7 +322,7 @@ class _KeptLanes:
         split: int,
         low: Index,
         high: Index,
-        before: Sequence[Sequence[Lanes]] = (),
+        before: list[Lanes] | None = None,
     ) -> list[list[Lanes]]:
         """Accumulators of every vector of columns, which begin with those `before`, if there are any."""
         f, c = e.f, self.c
@@ -355,7 +330,7 @@ class _KeptLanes:
         copies = self.rows_at_once
         identity = [arith.identity(f, item.kind, item.of, c.lanes) for item in c.items] * self.vectors
         if before:
-            copies, identity = 1, [total for totals in before for total in totals]
+            copies, identity = 1, before
         order = [split, *(number for number in range(len(c.reduced)) if number != split)]
         if len(order) > 1 and split == len(order) - 1:
             copies = 1

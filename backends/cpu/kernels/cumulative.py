@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase
-from stablehlo_py.backends.cpu.kernels.column import STRIP_BYTES, STRIP_ROWS, accumulator_type
 from stablehlo_py.backends.cpu.kernels.common import last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.iteration import power_of_two
+from stablehlo_py.backends.cpu.kernels.strips import STRIP_BYTES, walk_strip
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
-from stablehlo_py.codegen.builder import I8, Function, Index, Value, vector
+from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.region import Combiner
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, size_hint
@@ -76,7 +77,7 @@ def emit_cumulative(
 class _Columns:
     """Walks of neighbours along a dimension that is not the last one: [rows, length, inner]. What a block of them holds
     stays in registers; of arrays that the L2 cache does not hold, blocks of a page meet some rows one after the other,
-    and what they hold waits in the L1 cache (as in column.py)."""
+    and what they hold waits in the L1 cache (strips.py)."""
 
     def __init__(
         self,
@@ -131,31 +132,11 @@ class _Columns:
         return max(1, min(STRIP_BYTES // (self.block * widest), fair))
 
     def _walk_strip(self, first: Index, begin: Index, strip: int) -> None:
-        f, lanes = self.f, self.lanes
-        end = f.imin(f.iadd(begin, strip), self.blocks)
-        held_types = [accumulator_type(of) for of in self.elements] * self.vectors
-        kept = [f.alloca(strip * lanes * of.bytes, I8) for of in held_types]
-
-        def keep(block: Index, held: Sequence[Lanes]) -> None:
-            at = f.imul(f.isub(block, begin), lanes)
-            for of, base, value in zip(held_types, kept, held, strict=True):
-                types.store(f, of, value, base, at)
-
-        def clear(block: Index) -> None:
-            keep(block, self.start(lanes) * self.vectors)
-
-        def rows(low: Index) -> None:
-            high = f.imin(f.iadd(low, STRIP_ROWS), self.length)
-
-            def one(block: Index) -> None:
-                at = f.imul(f.isub(block, begin), lanes)
-                held = [types.load(f, of, base, at, lanes) for of, base in zip(held_types, kept, strict=True)]
-                keep(block, self._walk(first, block, low, high, held))
-
-            f.loop(begin, end, 1, one, nonempty=True)
-
-        f.loop(begin, end, 1, clear, nonempty=True)
-        f.loop(0, self.length, STRIP_ROWS, rows)
+        blocks = begin, self.f.imin(self.f.iadd(begin, strip), self.blocks)
+        start = self.start(self.lanes) * self.vectors
+        walk = partial(self._walk, first)
+        held = [*self.elements] * self.vectors
+        walk_strip(self.f, held, self.lanes, blocks, strip, (0, self.length), lambda: start, walk)
 
     def _walk(self, first: Index, block: Index, low: Index, high: Index, held: list[Lanes]) -> list[Lanes]:
         """Rows from `low` to `high` of a block, after which it holds what is returned: all operands of a vector, then
