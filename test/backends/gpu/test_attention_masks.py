@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -61,9 +61,12 @@ def floats(*sizes: int, dtype: str = "float32") -> np.ndarray:
     return RANDOM.standard_normal(sizes).astype(jnp.dtype(dtype))
 
 
-def compiled(function: Function, *arrays: np.ndarray, skips: bool) -> shlo.Executable:
+def text_of(function: Function, *arrays: np.ndarray) -> str:
+    return jax.jit(function).lower(*arrays).as_text()
+
+
+def compiled(text: str, skips: bool) -> shlo.Executable:
     """A program, whose kernels skip tiles or do not."""
-    text = jax.jit(function).lower(*arrays).as_text()
     with least(2 if skips else NEVER):
         executable = shlo.compile(text, target="opencl", options=OPTIONS)
     assert "1 attention" in executable.report()
@@ -71,16 +74,28 @@ def compiled(function: Function, *arrays: np.ndarray, skips: bool) -> shlo.Execu
     return executable
 
 
+class Programs:
+    """A function's programs: one that skips tiles, where any can be, one that skips none, and that of the CPU."""
+
+    def __init__(self, function: Function, arrays: Sequence[np.ndarray], skips: bool = True) -> None:
+        text = text_of(function, *arrays)
+        self.every = compiled(text, skips=False)
+        self.some = compiled(text, skips=True) if skips else self.every
+        self.right = shlo.compile(text, options=OPTIONS)
+
+    def check(self, *arrays: np.ndarray) -> np.ndarray:
+        """Tiles are skipped, which changes no bit, and results are those of the CPU's program."""
+        (found,), (every,), (wanted,) = self.some(*arrays), self.every(*arrays), self.right(*arrays)
+        assert np.where(np.isnan(found), 0, found).tobytes() == np.where(np.isnan(every), 0, every).tobytes()
+        assert (np.isnan(found) == np.isnan(every)).all()
+        close = 2e-2 if wanted.dtype.itemsize == 2 else 5e-6
+        np.testing.assert_allclose(found.astype("f8"), wanted.astype("f8"), rtol=close, atol=close)
+        return found
+
+
 def check(function: Function, *arrays: np.ndarray, skips: bool = True) -> np.ndarray:
-    """Tiles are skipped, which changes no bit, and results are those of the CPU's program."""
-    (found,) = compiled(function, *arrays, skips=skips)(*arrays)
-    (every,) = compiled(function, *arrays, skips=False)(*arrays)
-    (wanted,) = shlo.compile(jax.jit(function).lower(*arrays).as_text(), options=OPTIONS)(*arrays)
-    assert np.where(np.isnan(found), 0, found).tobytes() == np.where(np.isnan(every), 0, every).tobytes()
-    assert (np.isnan(found) == np.isnan(every)).all()
-    close = 2e-2 if wanted.dtype.itemsize == 2 else 5e-6
-    np.testing.assert_allclose(found.astype("f8"), wanted.astype("f8"), rtol=close, atol=close)
-    return found
+    """One call of all programs."""
+    return Programs(function, arrays, skips).check(*arrays)
 
 
 @pytest.mark.parametrize("name", MASKS)
@@ -129,7 +144,7 @@ def test_tiles_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, first, last in (("causal", 192, 256), ("window", 0, 192)):
         v[:] = floats(256, 2, 8)
         v[192 if name == "causal" else 10] = np.nan
-        (found,) = compiled(masked(MASKS[name]), q, k, v, skips=True)(q, k, v)
+        (found,) = compiled(text_of(masked(MASKS[name]), q, k, v), skips=True)(q, k, v)
         rows = np.isnan(found).all((1, 2))
         assert rows[first:last].all() and not rows[:first].any() and not rows[last:].any()
 
@@ -163,9 +178,10 @@ def test_shared_keys_and_odd_orders() -> None:
 @pytest.mark.parametrize(("name", "value"), [("window", -np.inf), ("some more", -1e30), ("not all is known", -1e30)])
 def test_matrix_units(name: str, value: float) -> None:
     q, k, v = (floats(n, 1, 16, dtype="bfloat16") for n in (70, 150, 150))
-    check(masked(MASKS[name], value), q, k, v)
+    programs = Programs(masked(MASKS[name], value), (q, k, v))
+    programs.check(q, k, v)
     v[140, 0, 3] = np.inf
-    assert not np.isfinite(check(masked(MASKS[name], value), q, k, v)[:, 0, 3]).any()
+    assert not np.isfinite(programs.check(q, k, v)[:, 0, 3]).any()
 
 
 @pytest.mark.every(2)
@@ -179,9 +195,9 @@ def test_parts_of_the_keys(value: float, units: tuple[str, ...], monkeypatch: py
     dtype, close = ("bfloat16", 2e-2) if units else ("float32", 5e-6)
     q, k, v = (floats(n, 2, 16, dtype=dtype) for n in (70, 300, 300))
     function = masked(lambda i, j: (j - i < 90) & (i - j < 60) & (i > 4) & (i < 66 - j), value)
-    executable = compiled(function, q, k, v, skips=True)
+    text = text_of(function, q, k, v)
+    executable, reference = compiled(text, skips=True), shlo.compile(text, options=OPTIONS)
     assert "_total(" in executable.stages["kernels"]
-    reference = shlo.compile(jax.jit(function).lower(q, k, v).as_text(), options=OPTIONS)
     for last in (1.0, np.inf):
         v[299, 0, 3] = last
         (found,), (wanted,) = executable(q, k, v), reference(q, k, v)
