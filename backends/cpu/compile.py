@@ -89,6 +89,8 @@ def generate(
         require(int(arena_bytes(module)), "the arena of this model")
     layout = None
     units, kernels = _kernels(module, target, sizes, compiler, look)
+    if compiler:
+        compiler.pause()
     program = CpuProgram(module, kernels, target, options.thread_count, sizes)
     externals = tuple(program.externals().items())
     entries = [Unit((ENTRY,), program.text(), externals, is_ir=target.emits is LlvmIrEmitter)]

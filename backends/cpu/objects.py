@@ -132,9 +132,17 @@ class ObjectCompiler:
         self._pending.append(unit)
         self._pending_size += unit.size
         if self._pending_size >= self._full:
-            self._flush(self._pending)
-            self._pending, self._pending_size = [], 0
+            self._flush_pending()
             self._full = min(2 * self._full, self._fullest)
+
+    def pause(self) -> None:
+        """Nothing comes for a while: threads need not wait for more. What fits into one shard so far waits."""
+        if self._pending and not self.is_small:
+            self._flush_pending()
+
+    def _flush_pending(self) -> None:
+        self._flush(self._pending)
+        self._pending, self._pending_size = [], 0
 
     def _flush(self, units: list[Unit]) -> None:
         if not self._threads:
@@ -160,10 +168,9 @@ class ObjectCompiler:
         if self.is_small:
             return self._compiled_here(self._pending)
         try:
-            for units in _shares(self._pending, self._wanted_threads):
+            for units in _shares(self._pending, len(self._threads) + 1):
                 self._flush(units)
-            if self._wanted_threads > 1:
-                self._help()
+            self._help()
             self._wait(checkpoint)
         except BaseException:
             self.abandon()

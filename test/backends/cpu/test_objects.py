@@ -384,7 +384,7 @@ def test_an_interrupted_compiler_leaves_no_thread(monkeypatch: pytest.MonkeyPatc
         compiler.finish()
         time.sleep(5)
     assert threading.active_count() == before
-    assert len(compiled) == 1, "what was not begun is left"
+    assert len(compiled) <= 2, "what neither thread had begun is left"
 
 
 def test_a_missing_symbol_is_an_error() -> None:
