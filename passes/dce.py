@@ -34,6 +34,7 @@ class Dce(Pass):
     name: ClassVar[str] = "dce"
     idempotent: ClassVar[bool] = True
     only_erases: ClassVar[bool] = True
+    stays_settled: ClassVar[bool] = True
 
     def run(self, module: ir.Module) -> bool:
         """One backward sweep over every block: a use always stands after (or inside) what it uses. Where nothing is

@@ -55,15 +55,16 @@ class Fusion(Pass):
 
     name: ClassVar[str] = "fusion"
     required: ClassVar[bool] = True
+    makes: ClassVar[tuple[str, ...]] = ("func.call", "func.func", "func.return")
+    # What a fusion turns into for the sake of a dead op, which is then left out, does not fit the rest.
+    first: ClassVar[tuple[Pass, ...]] = (Dce(),)
     straight_line: bool = switch("straight-line-fusions")
     epilogues: bool = switch("epilogues")
     fuse: bool = switch("fuse")
     target: str = DEFAULT_TARGET
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite `@main` and the regions of its control flow. Dead ops go first: what a fusion turns into for the sake
-        of one that is then left out does not fit the rest."""
-        Dce().run(module)
+        """Rewrite `@main` and the regions of its control flow."""
         policy = policy_of(self.target)
         outliner = Outliner(module, policy.fusion.names)
         for function in functions(module)[0]:

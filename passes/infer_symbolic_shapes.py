@@ -27,7 +27,9 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import CHECKS
 from stablehlo_py.dialect.calls import main_function
-from stablehlo_py.dialect.dynamic import has_dynamic_shapes, is_symbolic
+from stablehlo_py.dialect.census import Contents
+from stablehlo_py.dialect.dynamic import has_dynamic_shapes, is_dynamic, is_symbolic
+from stablehlo_py.dialect.forms import takes_sizes
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.checks import attribute_of
@@ -43,16 +45,20 @@ class InferSymbolicShapes(Pass):
     name: ClassVar[str] = "infer-symbolic-shapes"
     required: ClassVar[bool] = True
 
-    def run(self, module: ir.Module) -> None:
+    def concerns(self, contents: Contents) -> bool:
+        return any(map(takes_sizes, contents.names)) or any(map(is_dynamic, contents.types))
+
+    def run(self, module: ir.Module) -> bool:
         """Rewrite the types of `@main`.
 
         Raises:
             UnsupportedError: sizes that depend on data, or that are not known to agree; all are named.
         """
         if not is_symbolic(module):
-            if has_dynamic_shapes(module):
+            found = has_dynamic_shapes(module)
+            if found:
                 make_static(module)
-            return
+            return found
         walk = walked(main_function(module).operation)
         problems = [*walk.problems, *walk.failed()]
         if problems:
@@ -60,3 +66,4 @@ class InferSymbolicShapes(Pass):
         checks = ir.ArrayAttr.get([attribute_of(check) for check in walk.checks()])
         walk.apply()
         module.operation.attributes[CHECKS] = checks
+        return True

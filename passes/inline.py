@@ -16,11 +16,13 @@ A `stablehlo.composite` is a call of its decomposition, except for those that le
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.calls import inline_calls
+from stablehlo_py.dialect.calls import CALLS, inline_calls
+from stablehlo_py.dialect.sharding import CONSTRAINT
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
 
@@ -34,10 +36,14 @@ class Inline(Pass):
 
     name: ClassVar[str] = "inline"
     required: ClassVar[bool] = True
+    makes: ClassVar[tuple[str, ...]] = (CONSTRAINT,)
 
     keep: tuple[str, ...] | None = field(
         default=None, metadata={"help": "names of composites that stay; none: those that are one hlo op"}
     )
+
+    def roots(self) -> Iterable[str]:
+        return CALLS
 
     def run(self, module: ir.Module) -> None:
         """Inline until no call is left, then drop the functions that nobody uses."""

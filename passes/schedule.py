@@ -43,6 +43,7 @@ class Schedule(Pass):
     """Order the ops of every block for low peak memory."""
 
     name: ClassVar[str] = "schedule"
+    makes: ClassVar[tuple[str, ...]] = ()
     target: str = DEFAULT_TARGET
 
     def run(self, module: ir.Module) -> None:

@@ -14,7 +14,7 @@ from stablehlo_py.dialect.context import lent_context
 from stablehlo_py.dialect.dynamic import is_symbolic
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.entry import check_entry
-from stablehlo_py.frontend.load import load_source
+from stablehlo_py.frontend.load import Loaded, load_source
 from stablehlo_py.frontend.platform import choose_platform
 from stablehlo_py.frontend.signature import check_signature
 from stablehlo_py.frontend.source import Source, read
@@ -104,16 +104,16 @@ def compile_program(
 
 def module_for(
     source: Source | bytes, context: ir.Context, backend: Backend, entry: str | None, options: Options
-) -> ir.Module:
+) -> Loaded:
     """A source (`source_of`) as a module of our own, for the platform of a backend. Raises as `compile`."""
     if isinstance(source, Source):
-        module = load_source(source, context, entry, options.isolate)
+        module, contents = load_source(source, context, entry, options.isolate)
     else:
         with context:
-            module = ir.Module.parse(source)
+            module, contents = ir.Module.parse(source), None
     check_signature(module)
-    choose_platform(module, backend.platform)
-    return module
+    is_changed = choose_platform(module, backend.platform)
+    return Loaded(module, None if is_changed else contents)
 
 
 def source_of(source: Any) -> Source | bytes:
@@ -149,9 +149,9 @@ def _compiled_in(
     cached: CacheEntry | None,
     symbolic: Callable[[ir.Module], T],
 ) -> CompiledProgram | T:
-    module = module_for(source, context, backend, entry, options)
-    if is_symbolic(module):
-        return symbolic(module)
+    loaded = module_for(source, context, backend, entry, options)
+    if is_symbolic(loaded.module):
+        return symbolic(loaded.module)
     size = len(source.data) if isinstance(source, Source) else len(source)
     again = partial(module_for, source, backend=backend, entry=entry, options=options) if size < SMALL_SOURCE else None
-    return compile_cached(module, backend, options, cached, again)
+    return compile_cached(loaded.module, backend, options, cached, again, loaded.contents)

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from stablehlo_py import progress
 from stablehlo_py.backends.base import Backend, get_backend
+from stablehlo_py.dialect.census import Contents
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.grid import declare_grid
@@ -24,6 +25,7 @@ from stablehlo_py.dialect.types import is_tensor, num_elements, tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.jax_export import leaves_of
+from stablehlo_py.frontend.load import Loaded
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
@@ -39,7 +41,7 @@ from stablehlo_py.runtime.program import CompiledProgram, StageContents
 from stablehlo_py.runtime.stages import stage_texts
 from stablehlo_py.targets import DEFAULT_TARGET
 
-ReadAgain: TypeAlias = Callable[[ir.Context], ir.Module]
+ReadAgain: TypeAlias = Callable[[ir.Context], Loaded]
 
 COMMON_STAGES = ("stablehlo", "hlo", "optimized")
 
@@ -282,7 +284,7 @@ def _stage_again(
     before: str, stage: str, again: ReadAgain, target: str, options: Options, stages: Mapping[str, str | bytes]
 ) -> bytes:
     with make_context() as context, ir.Location.unknown():
-        module = ir.Module.parse(stages[before]) if before else again(context)
+        module = ir.Module.parse(stages[before]) if before else again(context).module
         run_stages(module, before, stage, options, target=target)
         return bytecode(module)
 
@@ -302,14 +304,19 @@ def _constant_bytes(module: ir.Module) -> int:
 
 
 def compile_module(
-    module: ir.Module, backend: Backend, options: Options, again: ReadAgain | None = None
+    module: ir.Module,
+    backend: Backend,
+    options: Options,
+    again: ReadAgain | None = None,
+    contents: Contents | None = None,
 ) -> CompiledProgram:
-    """Compile a loaded, static module. The module is consumed. If it can be read `again`, stages are not kept."""
+    """Compile a loaded, static module, of which that may be known. The module is consumed. If it can be read `again`,
+    stages are not kept."""
     times: list[tuple[str, float]] = []
     snapshots = Snapshots()
     leaves = leaves_of(module)
     with module.context, ir.Location.unknown(), without_cyclic_gc():
-        _run_module_stages(module, backend, options, times, None if again else snapshots)
+        _run_module_stages(module, backend, options, times, None if again else snapshots, contents)
         progress.at("codegen")
         started = time.perf_counter()
         program = backend.compile(module, options)
@@ -340,11 +347,12 @@ def _run_module_stages(
     options: Options,
     times: list[tuple[str, float]],
     snapshots: Snapshots | None = None,
+    contents: Contents | None = None,
 ) -> None:
     """Take a loaded module to the last stage that is a module, and note how long each took, in seconds."""
     instrumentation = Instrumentation(keep_input=False, verify_each=options.verify)
     _declare(module, options)
-    known = Known(module)
+    known = Known(module, contents)
     for stage in module_stages(backend):
         progress.at(stage)
         started = time.perf_counter()
@@ -374,12 +382,13 @@ def compile_cached(
     options: Options,
     entry: CacheEntry | None = None,
     again: ReadAgain | None = None,
+    contents: Contents | None = None,
 ) -> CompiledProgram:
     """Compile a static module, store it in its entry of the cache, and dump its stages where options say so. `again`
     reads it anew."""
     dump = dump_directory(options)
     # What is written to a file is written with all stages.
-    program = compile_module(module, backend, options, None if entry or dump else again)
+    program = compile_module(module, backend, options, None if entry or dump else again, contents)
     if entry is not None:
         entry.write(artifact.serialize(program, entry.key))
     dump_stages(program, dump)

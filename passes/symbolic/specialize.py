@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stablehlo_py.dialect.calls import inline_calls, main_function
+from stablehlo_py.dialect.census import Census
 from stablehlo_py.dialect.dynamic import symbolic_inputs
 from stablehlo_py.dialect.edit import fix_argument
 from stablehlo_py.dialect.locations import diagnosed
 from stablehlo_py.dialect.types import element_type, is_integer, is_tensor
 from stablehlo_py.errors import ArgumentError, LoadError, Problem, ShloError, UnsupportedError, elided, shape_text
-from stablehlo_py.frontend.census import Census
 from stablehlo_py.frontend.limits import check_elements
 from stablehlo_py.mlir import ir, run_upstream
 from stablehlo_py.passes.symbolic.walk import walked

@@ -158,7 +158,7 @@ def compile(
             f"threads is {shown(threads)} for {most} thread", remedy="pass threads='off', or more of them"
         )
     interface = Interface(model_name(name), threads, constants, most, triple, tuple(cpus))
-    module = module_for(source_of(source), make_context(), backend, entry, options)
+    module = module_for(source_of(source), make_context(), backend, entry, options).module
     library = compile_library(module, backend, replace(options, threads=most), interface)
     return _build(library, emit, triple, bindings)
 

@@ -293,7 +293,7 @@ class _Tool:
 
         start, target = self.arguments.compile_from, self.arguments.target
         if not start:
-            from stablehlo_py.frontend.census import Census
+            from stablehlo_py.dialect.census import Census
             from stablehlo_py.frontend.declared import check_declared, may_declare
             from stablehlo_py.frontend.entry import select_entry
             from stablehlo_py.frontend.gspmd import translate

@@ -18,8 +18,8 @@ from stablehlo_py.dialect.types import operations
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError, elided
 from stablehlo_py.mlir import ir, run_upstream
 
-# Where the symbol of the callee is.
-_CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+# What is inlined, and where the symbol of the callee is.
+CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 # Callers that a location lists. MLIR walks a location recursively, and some thousands of frames end the process.
 MAX_FRAMES = 100
 
@@ -131,7 +131,7 @@ def _scan(function: ir.Operation, keeps: Keeps) -> _Function:
     calls: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _CALLEE:
+        if op.name in CALLS:
             calls.append(op.operation)
         return ir.WalkResult.ADVANCE
 
@@ -140,7 +140,7 @@ def _scan(function: ir.Operation, keeps: Keeps) -> _Function:
 
 
 def _callee(op: ir.Operation) -> str:
-    return op.attributes[_CALLEE[op.name]].value
+    return op.attributes[CALLS[op.name]].value
 
 
 def _expand(calls: Iterable[ir.Operation], functions: dict[str, _Function], keeps: Keeps) -> None:
@@ -152,7 +152,7 @@ def _expand(calls: Iterable[ir.Operation], functions: dict[str, _Function], keep
         for op in operations(copy):
             location = ir.Location.callsite(op.location, [caller])
             op.location = location
-            if op.name in _CALLEE and not keeps(op):
+            if op.name in CALLS and not keeps(op):
                 waiting.append((op, location if depth < MAX_FRAMES else caller, depth + 1))
         block = copy.regions[0].blocks[0]
         values = inline_block(block, _sharded(call, copy, "arg_attrs", call.operands), call)

@@ -107,6 +107,12 @@ FORMS: dict[str, tuple[str, Mapping[str, Source]]] = {
     "stablehlo.fft": ("fft", {"kind": lambda op: keyword(op.attributes["fft_type"]), "length": "fft_length"}),
 }
 
+# Calls have the names of their targets here.
+_SIZED = frozenset(
+    {"stablehlo.custom_call"}
+    | {name for name, (_, sources) in FORMS.items() if any(isinstance(each, int | tuple) for each in sources.values())}
+)
+
 
 def name_of(op: ir.OpView | ir.Operation) -> str:
     """The name of an op; of a custom call its target, by which it is an op too."""
@@ -136,7 +142,7 @@ def form_of(op: ir.OpView | ir.Operation, elements: Callable[[ir.Value], Sequenc
 
 def takes_sizes(name: str) -> bool:
     """Whether ops of this full name may have `size_operands`."""
-    return name in FORMS or name == "stablehlo.custom_call"
+    return name in _SIZED
 
 
 def size_operands(op: ir.OpView | ir.Operation) -> tuple[int, ...]:

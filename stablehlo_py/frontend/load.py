@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from types import NoneType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stablehlo_py.boundary import expect, public
+from stablehlo_py.dialect.census import Census, Contents
 from stablehlo_py.dialect.context import make_context
-from stablehlo_py.frontend.census import Census
 from stablehlo_py.frontend.declared import check_declared, may_declare
 from stablehlo_py.frontend.entry import check_entry, select_entry
 from stablehlo_py.frontend.gspmd import translate
@@ -61,16 +61,23 @@ def load(
     check_entry(entry)
     expect(context, (ir.Context, NoneType), "context", "what dialect.context.make_context() returns, or None")
     expect(isolate, bool, "isolate", "True or False")
-    return load_source(read(source), context or make_context(), entry, isolate)
+    return load_source(read(source), context or make_context(), entry, isolate).module
 
 
-def load_source(found: Source, context: ir.Context, entry: str | None = None, isolate: bool = True) -> ir.Module:
+class Loaded(NamedTuple):
+    """A module, and its contents where they are known; they stay true until it is changed."""
+
+    module: ir.Module
+    contents: Contents | None
+
+
+def load_source(found: Source, context: ir.Context, entry: str | None = None, isolate: bool = True) -> Loaded:
     """What `load` does with a source that was read."""
-    module, has_calls = _load(found, context, entry, isolate)
+    module, has_calls, contents = _load(found, context, entry, isolate)
     if has_calls:  # marks are some of them
         with readable_names(found):
             expand(module)
-    return module
+    return Loaded(module, None if has_calls else contents)
 
 
 def load_marked(found: Source, context: ir.Context, entry: str | None = None, isolate: bool = True) -> ir.Module:
@@ -78,8 +85,10 @@ def load_marked(found: Source, context: ir.Context, entry: str | None = None, is
     return _load(found, context, entry, isolate)[0]
 
 
-def _load(found: Source, context: ir.Context, entry: str | None, isolate: bool) -> tuple[ir.Module, bool]:
-    """The module, and whether it has custom calls."""
+def _load(
+    found: Source, context: ir.Context, entry: str | None, isolate: bool
+) -> tuple[ir.Module, bool, Contents | None]:
+    """The module, whether it has custom calls, and its contents where they are known."""
     module = read_module(found, context, isolate)
     with readable_names(found):
         select_entry(module, entry, found.name)
@@ -91,7 +100,7 @@ def _load(found: Source, context: ir.Context, entry: str | None, isolate: bool) 
             make_tokens_arrays(module)
     if found.export is not None:
         attach(module, found.export)
-    return module, bool(calls)
+    return module, bool(calls), None if found.tokens else census.contents
 
 
 def read_module(source: Source, context: ir.Context, isolate: bool = True) -> ir.Module:

@@ -21,15 +21,16 @@ from stablehlo_py.targets import DEFAULT_TARGET
 _PLATFORM_INDEX = "_platform_index"
 
 
-def choose_platform(module: ir.Module, platform: str) -> None:
+def choose_platform(module: ir.Module, platform: str) -> bool:
     """Put the number of `platform` for the arguments that ask for it, inline the branches that it takes, and remove the
     argument of `@main`. Modules that were exported for one platform, or that nobody knows the platforms of, stay as
-    they are. Of other platforms than `platform`, the default target's is taken, else the first."""
+    they are. Of other platforms than `platform`, the default target's is taken, else the first. Returns whether the
+    module has changed."""
     functions = [op for op in module.body.operations if op.operation.name == "func.func" and op.regions[0].blocks]
     asking = [(function, number) for function in functions for number in _platform_arguments(function)]
     platforms = platforms_of(module)
     if not asking or not platforms:
-        return
+        return False
     chosen = next(name for name in (platform, DEFAULT_TARGET, *platforms) if name in platforms)
     main = main_function(module)
     with module.context, ir.Location.unknown():
@@ -38,6 +39,7 @@ def choose_platform(module: ir.Module, platform: str) -> None:
             _inline_branches(function.operation)
             if function == main:
                 _erase_argument(function, number)
+    return True
 
 
 def _platform_arguments(function: ir.OpView) -> Iterator[int]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
+from stablehlo_py.dialect.census import Contents
 from stablehlo_py.mlir import ir
 
 
@@ -22,6 +23,12 @@ class Pass(ABC):
     idempotent: ClassVar[bool] = False
     # Whether all that it does is to erase ops, of which none leaves another one without uses that had some.
     only_erases: ClassVar[bool] = False
+    # Whether it has nothing to do after a pass that only erases where it had nothing to do before.
+    stays_settled: ClassVar[bool] = False
+    # Names of the ops that it makes, beside copies of others, all of types that were there; None: any.
+    makes: ClassVar[Collection[str] | None] = None
+    # What runs first, where that has something to do.
+    first: ClassVar[tuple[Pass, ...]] = ()
 
     @abstractmethod
     def run(self, module: ir.Module) -> bool | None:
@@ -31,6 +38,10 @@ class Pass(ABC):
     def roots(self) -> Iterable[str] | None:
         """Names of ops without which the pass changes nothing, so that it need not run; None: it may change any."""
         return None
+
+    def concerns(self, contents: Contents) -> bool:
+        """Whether a pass without `roots` may change a module with such contents, which are known once it is loaded."""
+        return True
 
     def settles(self, module: ir.Module) -> Collection[str]:
         """Names of other passes that would change nothing after this one."""

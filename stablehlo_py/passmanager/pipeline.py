@@ -15,11 +15,12 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
+from stablehlo_py.dialect.census import Contents
 from stablehlo_py.dialect.types import op_names
 from stablehlo_py.errors import OptionError
 from stablehlo_py.interrupts import deferred
@@ -30,7 +31,6 @@ from stablehlo_py.passmanager.registry import get_pass, is_pass, list_passes
 from stablehlo_py.passmanager.suggest import near_miss, nearest
 
 Step = Pass | str
-_ABOUT_DEAD_OPS = frozenset({"dce"})
 _OPEN, _CLOSE = "({[<", ")}]>"
 # For near misses only: what people type most. Any registered pass works.
 _COMMON_UPSTREAM = (
@@ -98,25 +98,23 @@ class Pipeline:
 
 
 class Known:
-    """What is known of a module between passes: names that its ops may have, and which passes would change nothing."""
+    """What is known of a module between passes: names that its ops may have, of a loaded one types too, and which
+    passes would change nothing."""
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(self, module: ir.Module, contents: Contents | None = None) -> None:
         self._module = module
-        self._names: set[str] | None = None
+        self._contents = contents
+        self._names: frozenset[str] | None = None if contents is None else contents.names
         self._settled: set[Pass | str] = set()  # by their names where options do not matter
 
     def run(self, step: Pass) -> None:
-        """Run a pass of ours, unless it has nothing to do."""
-        if step in self._settled or step.name in self._settled:
+        """Run a pass of ours, and those that it runs first, unless they have nothing to do."""
+        if step in self._settled or step.name in self._settled or not self._concerns(step):
             return
-        roots = step.roots()
-        if roots is not None and self._op_names().isdisjoint(roots):
-            return
+        for other in step.first:
+            self.run(other)
         if step.run(self._module) is not False:
-            if step.only_erases:
-                self._settled.intersection_update(_ABOUT_DEAD_OPS)
-            else:
-                self._forget()
+            self._changed(step)
         if step.idempotent:
             self._settled.add(step)
         self._settled.update(step.settles(self._module))
@@ -124,16 +122,34 @@ class Known:
     def run_upstream(self, manager: PassManager) -> None:
         """Run passes of MLIR's."""
         manager.run(self._module.operation)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._names = None
+        self._contents = self._names = None
         self._settled.clear()
 
-    def _op_names(self) -> set[str]:
+    def _concerns(self, step: Pass) -> bool:
+        roots = step.roots()
+        if roots is not None:
+            return not self._op_names().isdisjoint(roots)
+        if self._contents is None:
+            return True
+        return step.concerns(replace(self._contents, names=self._op_names()))
+
+    def _changed(self, step: Pass) -> None:
+        """A pass has changed the module."""
+        self._settled = {each for each in self._settled if step.only_erases and _class_of(each).stays_settled}
+        makes = () if step.only_erases else step.makes
+        if makes is None:
+            self._contents = self._names = None
+        elif self._names is not None:
+            self._names = self._names.union(makes)
+
+    def _op_names(self) -> frozenset[str]:
         if self._names is None:
-            self._names = op_names(self._module)
+            self._names = frozenset(op_names(self._module))
         return self._names
+
+
+def _class_of(step: Pass | str) -> type[Pass]:
+    return get_pass(step) if isinstance(step, str) else type(step)
 
 
 def _text_of(steps: Sequence[Step]) -> str:

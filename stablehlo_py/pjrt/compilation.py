@@ -32,7 +32,7 @@ def compile_given(content: bytes, options: CompileOptions, target: str, place: P
     else:
         given: Source | ir.Module = source
         if layouts is not None:
-            given = load_source(source, make_context(), isolate=False)
+            given = load_source(source, make_context(), isolate=False).module
             make_physical(given, layouts)
         program, shardings = compile_program(given, target=target, options=wanted), Shardings()
     kinds = memory_kinds(content, place.memory_kinds) or (0,) * len(program.outputs)

@@ -14,15 +14,14 @@ from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, free_mem
 from stablehlo_py.passes.buffers.verify import verify_buffers
 from stablehlo_py.passes.fusion import Fusion
 from stablehlo_py.passes.schedule import Schedule
+from stablehlo_py.passmanager.pipeline import Pipeline
 
 
 def assigned(text: str, **options: bool) -> ir.Module:
     """Fuse, schedule and assign a module."""
     module = ir.Module.parse(text)
     assert module.operation.verify()
-    Fusion().run(module)
-    Schedule().run(module)
-    BufferAssignment(**options).run(module)
+    Pipeline([Fusion(), Schedule(), BufferAssignment(**options)]).run(module)
     assert module.operation.verify()
     return module
 

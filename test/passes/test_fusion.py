@@ -17,6 +17,7 @@ from stablehlo_py.passes.fusing.graph import Graph, Node
 from stablehlo_py.passes.fusing.producers import ProducerFusion
 from stablehlo_py.passes.fusion import Fusion
 from stablehlo_py.passes.policy import Costs
+from stablehlo_py.passmanager.pipeline import Pipeline
 
 DOT = "{lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>}"
 
@@ -87,7 +88,7 @@ class Text:
 
 def fused(module: ir.Module, **options: bool) -> ir.Module:
     """Run the pass."""
-    Fusion(**options).run(module)
+    Pipeline([Fusion(**options)]).run(module)
     assert module.operation.verify()
     return module
 

@@ -5,6 +5,10 @@ from typing import ClassVar
 
 import pytest
 
+import stablehlo_py as shlo
+from stablehlo_py.api import compile_program
+from stablehlo_py.dialect.census import Census
+from stablehlo_py.dialect.types import op_names
 from stablehlo_py.errors import InternalError, OptionError, UnsupportedError
 from stablehlo_py.passes.cse import Cse
 from stablehlo_py.passes.dce import Dce
@@ -152,6 +156,64 @@ def test_passes_that_would_change_nothing_do_not_run(parse, steps, expected):
     RUNS.clear()
     Pipeline(steps).run(parse(MODULE))
     assert expected == RUNS
+
+
+LAYERS = """
+  func.func private @layer(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8x16xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+    %1 = stablehlo.tanh %0 : tensor<8x16xf32>
+    return %1 : tensor<8x16xf32>
+  }
+  func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = call @layer(%x, %w) : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+    %1 = call @layer(%0, %w) : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+    %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1]
+      : (tensor<8x16xf32>, tensor<f32>) -> tensor<8xf32>
+    return %2 : tensor<8xf32>
+  }"""
+QUANTIZED = """
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.uniform_quantize %x : (tensor<8xf32>) -> tensor<8x!quant.uniform<i8:f32, 0.5>>
+    %1 = stablehlo.uniform_dequantize %0 : (tensor<8x!quant.uniform<i8:f32, 0.5>>) -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }"""
+SIZED = """
+  func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {
+    %0 = stablehlo.constant dense<[2, 3]> : tensor<2xi32>
+    %1 = stablehlo.dynamic_reshape %x, %0 : (tensor<6xf32>, tensor<2xi32>) -> tensor<2x3xf32>
+    return %1 : tensor<2x3xf32>
+  }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LAYERS, {"inline"}),
+        (QUANTIZED, {"legalize-quantized"}),
+        (SIZED, {"infer-symbolic-shapes"}),
+    ],
+)
+def test_what_is_known_of_a_loaded_module_is_true(monkeypatch, text, expected):
+    ran = set()
+
+    def checked(self, step):
+        run(self, step)
+        if self._names is not None:
+            assert op_names(self._module) <= self._names, step.name
+        if self._contents is not None:
+            assert Census.of(self._module).contents.types <= self._contents.types, step.name
+
+    def changed(self, step):
+        ran.add(step.name)
+        note(self, step)
+
+    run, note = Known.run, Known._changed
+    monkeypatch.setattr(Known, "run", checked)
+    monkeypatch.setattr(Known, "_changed", changed)
+    compile_program(text, options=shlo.Options(isolate=False, cache_dir=None))
+    assert ran & {"inline", "infer-symbolic-shapes", "legalize-quantized"} == expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.legalize.quantized.driver import legalize_quantized
+from stablehlo_py.dialect.census import Contents
+from stablehlo_py.legalize.quantized.driver import is_quantized, legalize_quantized
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
 
@@ -31,6 +32,9 @@ class LegalizeQuantized(Pass):
 
     name: ClassVar[str] = "legalize-quantized"
     required: ClassVar[bool] = True
+
+    def concerns(self, contents: Contents) -> bool:
+        return any(map(is_quantized, contents.types))
 
     def run(self, module: ir.Module) -> bool:
         """Raises UnsupportedError with every op that has no meaning on quantized tensors."""

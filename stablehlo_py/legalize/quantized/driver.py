@@ -40,6 +40,11 @@ def legalize_quantized(module: ir.Module) -> bool:
     return True
 
 
+def is_quantized(type_: ir.Type) -> bool:
+    """Whether values of a type, or their parts, are quantized."""
+    return storage_type(type_) != type_
+
+
 # Where quantized values come from. Every other op that has one as a result has one as an operand.
 _SOURCES = frozenset(
     f"stablehlo.{name}"
@@ -60,7 +65,7 @@ def _has_quantized(module: ir.Module) -> bool:
             types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
         else:
             return ir.WalkResult.ADVANCE
-        found = any(storage_type(type_) != type_ for type_ in types)
+        found = any(map(is_quantized, types))
         return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)

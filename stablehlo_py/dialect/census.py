@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 from stablehlo_py.mlir import ir
 
 
+@dataclass(frozen=True)
+class Contents:
+    """The names of ops, and the types of results and of arguments of functions, that a module may have: all others it
+    has not. Refers to no op, so that it stays when these go."""
+
+    names: frozenset[str]
+    types: frozenset[ir.Type]
+
+
 @dataclass
 class Census:
     """Types and ops of a module.
@@ -15,10 +24,17 @@ class Census:
     Attributes:
         types: those of results and of arguments of functions, each with the first op that has it.
         ops: those of the names that were asked for.
+        names: those of all ops.
     """
 
     types: dict[ir.Type, ir.Operation] = field(default_factory=dict)
     ops: list[ir.Operation] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+    @property
+    def contents(self) -> Contents:
+        """What does not refer to the ops."""
+        return Contents(frozenset(self.names), frozenset(self.types))
 
     @staticmethod
     def of(module: ir.Module, asked: Callable[[str], bool] = lambda name: False) -> Census:
@@ -38,6 +54,7 @@ class Census:
             return ir.WalkResult.ADVANCE
 
         module.operation.walk(visit)
+        census.names.update(names)
         return census
 
 
