@@ -377,14 +377,14 @@ def test_an_interrupted_compiler_leaves_no_thread(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(objects, "_compiled_apart", slow)
     compiler = ObjectCompiler(1, quiet_context())
-    for number in range(4):
+    for number in range(12):
         compiler.add(caller(number, padding=700))
     with pytest.raises(KeyboardInterrupt):
         waits.set()
         compiler.finish()
         time.sleep(5)
     assert threading.active_count() == before
-    assert len(compiled) <= 2, "what neither thread had begun is left"
+    assert len(compiled) < 6, "what neither thread had begun is left"
 
 
 def test_a_missing_symbol_is_an_error() -> None:
