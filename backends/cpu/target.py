@@ -202,12 +202,14 @@ _ZEN3_NS = {
     "hlo.tanh": (5.8, 9.2),
     "hlo.zeta": (238.0, 576.5),
 }
-# As on Zen 4, a gather takes longer than loads one by one, which LLVM knows by the name.
+# As on Zen 4, a gather takes longer than loads one by one, which LLVM knows by the name. A store under a mask is a
+# program of the processor's own as well.
 ZEN3 = replace(
     AVX2,
     name="znver3",
     features=f"{AVX2.features},+bmi2,+f16c,+movbe,+popcnt,+sse4a,+vaes,+vpclmulqdq",
     gathers=False,
+    masked_stores=False,
     l2=512 << 10,
     l3=4 << 20,
     op_ns=_ZEN3_NS,

@@ -245,6 +245,12 @@ class Assembly:
         lanes = self._lanes.get(mask.ref, [])
         return lanes.index(1) if sum(lanes) == 1 else None
 
+    def first_lanes(self, mask: Value) -> int:
+        """How many lanes a constant mask sets, where these are the first ones; 0: it is no such constant."""
+        lanes = self._lanes.get(mask.ref, [])
+        count = sum(lanes)
+        return count if all(lanes[:count]) else 0
+
     def poison(self, type_: Type) -> Value:
         """An undefined value, to be overwritten lane by lane."""
         return self._once(("poison", type_), type_, self.emit.poison, type_)

@@ -344,11 +344,24 @@ class Operations(Assembly):
             # LLVM would store as many bits as a lane had before the vector was truncated: also what lies behind it.
             self.store(self.extract(a, lane), base, self.iadd(offset, lane))
             return
+        target = self.emit.target
+        if mask is not None and target is not None and not target.masked_stores and self.first_lanes(mask):
+            self._store_first(a, base, offset, self.first_lanes(mask))
+            return
         address = self.gep(base, offset, a.type.element)
         if mask is not None:
             self.emit.masked_store(a, address, mask)
         else:
             self.emit.store(a, address, align or self.emit.alignment(a.type), nontemporal=nontemporal)
+
+    def _store_first(self, a: Value, base: Value, offset: Index, count: int) -> None:
+        """Store the first lanes, in pieces of a power of two."""
+        start = 0
+        while start < count:
+            size = 1 << (count - start).bit_length() - 1
+            piece = self.extract(a, start) if size == 1 else self.shuffle(a, a, range(start, start + size))
+            self.store(piece, base, self.iadd(offset, start))
+            start += size
 
     def masked_load(self, type_: VectorType, base: Value, offset: Index, mask: Value, other: Value) -> Value:
         """Lanes whose mask is set; the others come from `other` and touch no memory."""

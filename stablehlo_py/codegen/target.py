@@ -127,6 +127,7 @@ class TargetDescription:
             powers as such numbers, what lanes have that a mask leaves out, the mask, and with 512 bits the mode of
             rounding (4: the processor's), as AVX-512's do.
         gathers: whether one instruction loads lanes that lie anywhere, in less time than loads of one after the other.
+        masked_stores: whether a store under a mask, where there is one, takes no longer than stores of two pieces.
     """
 
     name: str
@@ -142,6 +143,7 @@ class TargetDescription:
     divides_integers: bool = False
     scaling: str = ""
     gathers: bool = True
+    masked_stores: bool = True
 
     def lanes(self, bits: int) -> int:
         """Lanes of a full vector of elements with this many bits."""

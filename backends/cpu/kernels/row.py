@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import cone, refine
+from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.common.loops import nest
 from stablehlo_py.backends.common.reduction import (
     Reduction,
@@ -28,6 +28,7 @@ from stablehlo_py.backends.cpu.kernels import column, loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
+from stablehlo_py.backends.cpu.kernels.transposing import columns_at_once, load_rows
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
@@ -45,7 +46,7 @@ from stablehlo_py.codegen.index import (
     same,
     scalar,
 )
-from stablehlo_py.codegen.types import Element, Lanes, alternating, element, scatter, splat
+from stablehlo_py.codegen.types import Element, Lanes, alternating, element, scatter, splat, store
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
@@ -90,6 +91,13 @@ def _is_function(value: ir.Value) -> bool:
     return flops > _DIVISION_FLOPS or (flops == _DIVISION_FLOPS and element(value).is_complex)
 
 
+def _is_in_order(space: Space, offset: Affine) -> bool:
+    """Whether an access reads the elements in the order of the loops."""
+    steps = [math.prod(space.sizes[loop + 1 :]) for loop in range(len(space.sizes))]
+    found = [space.coefficient(offset, loop) for loop in range(len(space.sizes))]
+    return offset.vector is None and offset.constant == 0 and found == steps
+
+
 class _Row:
     def __init__(
         self, fusion: Fusion, target: CpuTarget, rows: IntLike, columns: IntLike, levels: list[list[Reduction]]
@@ -100,6 +108,7 @@ class _Row:
         self.roots = [[item.operand for item in level] for level in levels] + [self.full]
         roots = [value for root in self.roots for value in root]
         space = refine(fusion, target, roots, [rows, columns], bound=results)
+        self.in_order = {tensor for tensor, offset in space.loads if _is_in_order(space, offset)}
         self.row_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 0]
         column_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 1]
         self.values = cone(fusion.outputs)
@@ -119,10 +128,11 @@ class _Row:
             self.staged = self._staged(results)
             if self._across_ns() <= self._along_ns(along):
                 self.column_sizes = column_sizes
+                self.transposed = self._transposed()
                 if not self._fits_lanes(self.row_sizes[-1]):
                     self.row_sizes = [rows]
                 return
-        self.across, self.column_sizes, self.lanes = False, merged, along
+        self.across, self.column_sizes, self.lanes, self.transposed = False, merged, along, []
         self.staged = self._staged(results)
 
     # --- rows in lanes, or columns -----------------------------------------------------------------------------------
@@ -213,6 +223,22 @@ class _Row:
         self.private_bytes = used
         return staged
 
+    def _transposed(self) -> list[ir.Value]:
+        """Arguments that are kept as well, transposed a square at a time: to take a column's elements one by one from
+        rows in lanes costs two instructions each, in every pass."""
+        found = []
+        for value in self.fusion.inputs:
+            of = element(value)
+            few = always_less(self.columns, max(columns_at_once(of.storage.bits, self.lanes), NEAR + 1))
+            if value not in self.in_order or of.is_complex or few or not is_known(self.columns):
+                continue
+            if value not in self.staged:
+                size = -(-self.columns * self.lanes * of.bytes // 64) * 64
+                self.staged[value] = 0, self.private_bytes
+                self.private_bytes += size
+            found.append(value)
+        return found
+
     @staticmethod
     def _is_computed(value: ir.Value, results: Sequence[ir.Value]) -> bool:
         return value not in results and not isinstance(value.owner, ir.Block)
@@ -263,8 +289,12 @@ class _Row:
         def place(indices: list[Affine]) -> Delinearized:
             return row_place + delinearized(self.column_sizes, indices)
 
+        for value in self.transposed:
+            self._transpose(e, value, here)
+            self._bind_staged(e, value, here)
         for number, level in enumerate(self.levels):
             staging = [value for value, (when, _) in self.staged.items() if when == number]
+            staging = [value for value in staging if value not in self.transposed]
             self._reduce(e, level, place, here, partial(self._stage, e, staging), stages=bool(staging))
             for value in staging:
                 self._bind_staged(e, value, here)
@@ -379,6 +409,16 @@ class _Row:
         for value in values:
             result = splat(e.f, e.value(value, at), self.lanes)
             e.write(element(value), self._buffer(e, value), self._stage_place(e, at), result)
+
+    def _transpose(self, e: Elemental, value: ir.Value, here: Affine) -> None:
+        """Keep an argument's rows from `here` on."""
+        f, of, buffer = e.f, element(value), self._buffer(e, value)
+        start = f.imul(f.index(scalar(f, Affine(here.constant, here.terms))), self.columns)
+
+        def keep(column: Index, number: int, vector: Lanes) -> None:
+            store(f, of, vector, buffer, f.imul(f.iadd(column, number), self.lanes))
+
+        load_rows(f, of, f.gep(e.base(value), start, of.storage), self.columns, self.lanes, keep)
 
     def _stage_place(self, e: Elemental, at: Delinearized) -> Delinearized:
         """Where a column is kept: by its number; when rows are in lanes, a vector per column."""

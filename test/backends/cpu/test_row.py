@@ -114,10 +114,16 @@ def attraction(x: ir.Value) -> ir.Value:
 )
 def test_short_rows_are_in_lanes_where_that_is_faster(body: Callable, columns: int, in_lanes: bool) -> None:
     """A function of each row takes all lanes then, and so do divisions, but elements of a column are loaded one by
-    one."""
+    one, or transposed."""
     text = build_fusion("row", [f"tensor<64x{columns}xf32>"], body)
     kernel = compile_kernel(text, AVX512).kernel
-    assert ("masked.gather" in "".join(kernel.functions.values())) == in_lanes
+    assert (kernel.phases[0].iterations == 64 // 16) == in_lanes
+
+
+@pytest.mark.parametrize(("columns", "squares"), [(5, False), (8, True), (11, True)])
+def test_arguments_with_rows_in_lanes_are_read_in_squares(columns: int, squares: bool) -> None:
+    kernel = compile_kernel(build_fusion("row", [f"tensor<64x{columns}xf32>"], logsumexp), AVX512).kernel
+    assert ("masked.gather" not in "".join(kernel.functions.values())) == squares
 
 
 @pytest.mark.parametrize("body", [logsumexp, shares])
