@@ -222,6 +222,17 @@ def _scaled_erfc_f32() -> Fit:
     return Fit(lambda v: ratio(v) - 1, lambda v: 1 / ratio(v), (low, high), 11, 24)
 
 
+def _root_erfc() -> Fit:
+    """sqrt(erfc x) in t = x - 0.955322265625, for x up to 63/16; error of erfc, which may be more past 1.3, where what
+    rounds the root counts less."""
+    begin = mpf(0.955322265625)
+
+    def root(t: Any) -> Any:
+        return mpmath.sqrt(mpmath.erfc(begin + t))
+
+    return Fit(root, lambda t: root(t) * (2 if t < 0.35 else 1.2), (0, mpf(63) / 16 - begin), 10, 24)
+
+
 # --- Bessel's function (bessel.py) -----------------------------------------------------------------------------------
 
 
@@ -387,6 +398,7 @@ FITS: dict[str, Callable[[], Fit]] = {
     "erf_inv_center_f64": lambda: _erf_inv_center(53, 18),
     "erf_inv_tail_f32": lambda: _erf_inv_tail(24, 11, 1.4375, -24),
     "erf_inv_tail_f64": lambda: _erf_inv_tail(53, 24, 1.4375, -53),
+    "root_erfc_f32": _root_erfc,
     "scaled_erfc": _scaled_erfc,
     "scaled_erfc_f32": _scaled_erfc_f32,
     "bessel_below_f32": lambda: _excess(_bessel_below, mpf("0.000001") - 2.5, 2.5, 15),

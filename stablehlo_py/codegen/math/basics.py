@@ -15,6 +15,7 @@ from typing import TypeAlias
 from stablehlo_py.codegen.builder import F32, F64, I8, I16, I32, I64, Function, ScalarType, Value, vector
 
 Double: TypeAlias = tuple[Value, Value]
+Scheme: TypeAlias = Callable[[Function, Value, Sequence[float]], Value]  # `polynomial` or `estrin`
 
 MANTISSA = {F32: 23, F64: 52}
 BIAS = {F32: 127, F64: 1023}
@@ -76,6 +77,12 @@ def copysign_bits(f: Function, size: Value, sign: Value) -> Value:
     return f.bitcast(f.binary("or", magnitude, integer(f, bits(f, sign), "and", -top)), size.type)
 
 
+def signed(f: Function, size: Value, sign: Value) -> Value:
+    """`copysign` of what is not negative: one instruction less."""
+    top = 1 << (size.type.element.bits - 1)
+    return f.bitcast(f.binary("or", bits(f, size), integer(f, bits(f, sign), "and", -top)), size.type)
+
+
 def negative(f: Function, x: Value) -> Value:
     """i1: whether the sign bit is set (-0 and -NaN included)."""
     raw = bits(f, x)
@@ -87,6 +94,21 @@ def polynomial(f: Function, x: Value, coefficients: Sequence[float]) -> Value:
     result = const(f, x, coefficients[0])
     for coefficient in coefficients[1:]:
         result = muladd(f, result, x, const(f, x, coefficient))
+    return result
+
+
+def estrin(f: Function, x: Value, coefficients: Sequence[float]) -> Value:
+    """The same by Estrin's scheme: neighbours are joined by x, what that gives by x^2, and the last three are Horner's.
+    A shorter chain of dependent instructions for a product or two more and some rounding."""
+    values = [const(f, x, coefficient) for coefficient in coefficients]
+    while len(values) > 3:
+        odd, even = values[-2::-2], values[-1::-2]
+        joined = [muladd(f, high, x, low) for high, low in zip(odd, even, strict=False)]
+        values = [*even[len(odd) :], *joined[::-1]]
+        x = f.fmul(x, x)
+    result = values[0]
+    for value in values[1:]:
+        result = muladd(f, result, x, value)
     return result
 
 

@@ -1,6 +1,7 @@
 """The error function and its complement. Coefficients are minimax fits (see exponential.py).
 
-erf x = x + x p(x^2) for small x. f32: 1 - 2^q(|x|) for others, with q a polynomial for the binary logarithm of erfc.
+erf x = x + x p(x^2) for small x. f32: 1 - q(|x| - b)^2 for others, with q a polynomial for the root of erfc, which
+takes fewer terms than erfc. What rounds q weighs twice q, and rounds it little next to b, where q is largest.
 f64: erfc x = e^(-x^2) r(t) / (1 + 2x) with t = (x - 3) / (x + 3), which takes the half line to a short interval (after
 Schonfelder, "Chebyshev expansions for the error and related functions", 1978). erfc of f32 is the same with other
 constants: there r is nearly constant, so that it does not matter how it is rounded.
@@ -11,31 +12,28 @@ from __future__ import annotations
 from stablehlo_py.codegen.builder import F32, F64, Function, Value
 from stablehlo_py.codegen.math.basics import (
     BIAS,
-    MAGIC,
-    MANTISSA,
     absolute,
     at_most,
-    bits,
     const,
-    copysign,
+    estrin,
     fast_two_sum,
-    integer,
     muladd,
     polynomial,
+    signed,
     two_product,
 )
 from stablehlo_py.codegen.math.exponential import exp_double, exp_sum, scaled
 
-# (erf x - x) / x in x^2 below: relative error of erf 2^-29.6 and 2^-56.3.
-_SMALL = {F32: 0.9375, F64: 1.0}
+# (erf x - x) / x in x^2 below: relative error of erf 2^-30.0 and 2^-56.3.
+_SMALL = {F32: 0.955322265625, F64: 1.0}  # f32: the root of erfc is nearly an f32 there
 _NEAR = {F32: 0.6875, F64: 0.8125}  # for erfc, which falls below 1/4 soon after: what 1 - erf cancels counts more
 _ERF = {
     F32: (
-        8.136585529427975e-05,
-        -0.0008083520224317908,
-        0.005195416044443846,
-        -0.026856912299990654,
-        0.11283642798662186,
+        8.0028927186504e-05,
+        -0.0008050819160416722,
+        0.005192460957914591,
+        -0.026855740696191788,
+        0.11283625662326813,
         -0.3761262893676758,
         0.12837916612625122,
     ),
@@ -55,23 +53,21 @@ _ERF = {
         0.1283791670955126,
     ),
 }
-# log2 erfc x = c x + x^2 w(x) on 0.9375 <= x <= 4: w and c; error of erfc 2^-27.9.
-_LOG2_ERFC = (
-    0.000307178299408406,
-    -0.004625569563359022,
-    0.032982923090457916,
-    -0.15179823338985443,
-    -0.9171947836875916,
-)
-_LOG2_ERFC_SLOPE = -1.6280882358551025
-# (2^r - 1) / r on |r| <= 1/2: relative error of 2^r 2^-27.4.
-_EXP2 = (
-    0.00015812812489457428,
-    0.0013417546870186925,
-    0.009617065079510212,
-    0.05550272762775421,
-    0.24022655189037323,
-    0.6931472420692444,
+# sqrt(erfc x) in x - 0.955322265625 up to 3.9375, from where on erf rounds to 1: error of erfc 2^-26.5 close to the
+# begin, 2^-25.8 from x = 1.3 on.
+_ONE = {F32: 3.9375, F64: 6.0}
+_ROOT_ERFC = (
+    -1.562446414027363e-05,
+    0.00014414737233892083,
+    -0.0001942418166436255,
+    -0.0023665186017751694,
+    0.01049996167421341,
+    -0.006613507401198149,
+    -0.04561387747526169,
+    0.06867509335279465,
+    0.16941620409488678,
+    -0.5388528108596802,
+    0.42034024000167847,
 )
 # erfc(x) e^(x^2) (1 + 2 x) in t on 0.8125 <= x <= 27.5: relative error 2^-59.8. The last coefficient is a sum.
 _CENTER = 3.0
@@ -121,23 +117,19 @@ _W_SLOPE = 1.55  # d/dw (erfc(x) e^(x^2)) / 0.65234375, to a fifth
 def erf(f: Function, x: Value) -> Value:
     """Error function."""
     element = x.type.element
-    size = at_most(f, absolute(f, x), 4.0 if element is F32 else 6.0)
+    size = at_most(f, absolute(f, x), _ONE[element])
     square = f.fmul(size, size)
-    small = muladd(f, polynomial(f, square, _ERF[element]), size, size)
-    large = _one_minus_erfc(f, size, square) if element is F32 else f.fsub(const(f, x, 1.0), _far(f, size))
-    return copysign(f, f.select(f.cmp("olt", size, const(f, x, _SMALL[element])), small, large), x)
+    series = estrin if element is F32 else polynomial
+    small = muladd(f, series(f, square, _ERF[element]), size, size)
+    large = _one_minus_erfc(f, size) if element is F32 else f.fsub(const(f, x, 1.0), _far(f, size))
+    return signed(f, f.select(f.cmp("olt", size, const(f, x, _SMALL[element])), small, large), x)
 
 
-def _one_minus_erfc(f: Function, x: Value, square: Value) -> Value:
-    """1 - 2^q(x) for f32 x from 0.9375 to 4. q - n is summed from its parts: q itself has too large an error."""
-    slope, curve = const(f, x, _LOG2_ERFC_SLOPE), polynomial(f, x, _LOG2_ERFC)
-    magic = const(f, x, MAGIC[F32] + BIAS[F32])
-    shifted = f.fadd(muladd(f, square, curve, f.fmul(x, slope)), magic)
-    r = muladd(f, square, curve, muladd(f, x, slope, f.fsub(magic, shifted)))
-    one = const(f, x, 1.0)
-    y = muladd(f, polynomial(f, r, _EXP2), r, one)
-    scale = f.bitcast(integer(f, bits(f, shifted), "shl", MANTISSA[F32]), x.type)
-    return muladd(f, f.fneg(y), scale, one)
+def _one_minus_erfc(f: Function, x: Value) -> Value:
+    """1 - erfc x for f32 x from 0.955322265625 to 3.9375. The difference is exact."""
+    beyond, (*rest, first) = f.fsub(x, const(f, x, _SMALL[F32])), _ROOT_ERFC
+    root = muladd(f, estrin(f, beyond, rest), beyond, const(f, x, first))
+    return muladd(f, f.fneg(root), root, const(f, x, 1.0))
 
 
 def _far(f: Function, x: Value) -> Value:

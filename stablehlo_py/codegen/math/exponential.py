@@ -12,18 +12,20 @@ from stablehlo_py.codegen.math.basics import (
     BIAS,
     MAGIC,
     MANTISSA,
+    Scheme,
     absolute,
     at_least,
     at_most,
     bits,
     const,
-    copysign,
+    estrin,
     fast_two_sum,
     integer,
     muladd,
     polynomial,
     scaled_at_once,
     scales,
+    signed,
     where_rare,
 )
 
@@ -89,12 +91,12 @@ def _lost(f: Function, x: Value, n: Value, r: Value) -> Value:
     return muladd(f, n, const(f, x, -low), f.fsub(exact, r))
 
 
-def _series(f: Function, r: Value, factor: float = 1.0) -> Value:
+def _series(f: Function, r: Value, factor: float = 1.0, scheme: Scheme = polynomial) -> Value:
     """(e^(factor r) - 1) / r."""
     element = r.type.element
-    coefficients = (*_TAIL[element], 1.0)
     degree = _DEGREE[element]
-    return polynomial(f, r, [c * factor ** (degree - place) for place, c in enumerate(coefficients)])
+    coefficients = [c * factor ** (degree - place) for place, c in enumerate(_TAIL[element])]
+    return muladd(f, scheme(f, r, coefficients), r, const(f, r, factor))
 
 
 def power_of_two(f: Function, n: Value, like: Value) -> Value:
@@ -222,10 +224,10 @@ def tanh(f: Function, x: Value) -> Value:
     size = at_most(f, absolute(f, x), _TANH_ONE[element])
     n, _, r = reduced(f, size, BIAS[element], halved=True)
     scale = power_of_two(f, n, x)
-    bottom = muladd(f, scale, f.fmul(_series(f, r, 2.0), r), f.fadd(scale, one))
+    bottom = muladd(f, scale, f.fmul(_series(f, r, 2.0, estrin), r), f.fadd(scale, one))
     square = f.fmul(size, size)
     upper, lower = (polynomial(f, square, side) for side in _TANH[element])
     small = f.cmp("olt", size, const(f, x, _TANH_SMALL[element]))
     quotient = f.fdiv(f.select(small, f.fmul(square, upper), two), f.select(small, lower, bottom))
     outer = f.select(small, size, one)
-    return copysign(f, muladd(f, f.fneg(outer), quotient, outer), x)
+    return signed(f, muladd(f, f.fneg(outer), quotient, outer), x)
