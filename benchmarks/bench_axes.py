@@ -62,7 +62,7 @@ def scanned(x: jax.Array, axis: int) -> jax.Array:
 
 def product(x: jax.Array, axis: int) -> jax.Array:
     """With a vector, along the axis."""
-    return jnp.tensordot(x, jnp.ones(x.shape[axis], x.dtype), ([axis], [0]))
+    return jnp.tensordot(x, jnp.ravel(x)[: x.shape[axis]], ([axis], [0]))
 
 
 # Names -> function of an array and an axis. All types have these, those of numbers the next, those of floats the last.
@@ -93,7 +93,7 @@ ORDERED: dict[str, Callable[[jax.Array, int], Any]] = {
 }
 FLOATS: dict[str, Callable[[jax.Array, int], Any]] = {
     "exp-sum": lambda x, axis: jnp.exp(x).sum(axis),
-    "tanh-product": lambda x, axis: (1 + jnp.tanh(x)).prod(axis),
+    "tanh-product": lambda x, axis: (1 + jnp.tanh(x) * 1e-3).prod(axis),
     "mean": lambda x, axis: x.mean(axis),
     "variance": lambda x, axis: x.var(axis),
     "norm": lambda x, axis: jnp.linalg.norm(x, axis=axis),

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stablehlo_py.codegen.builder import I1, I32, I64, Function, Index, ScalarType, Type, Value, VectorType
+from stablehlo_py.codegen.builder import I1, I8, I16, I32, I64, Function, Index, ScalarType, Type, Value, VectorType
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import (
     IntLike,
@@ -425,9 +425,23 @@ def below(f: Function, a: Affine, bound: IntLike, lanes: int) -> Value | bool:
     known = _lanes_below(f, a, bound, lanes)
     if known is not None:
         return known
+    if a.vector is None and a.lane in (1, -1):
+        return _lanes_before(f, a, bound, lanes)
     places = vector_of(f, a, lanes)
     with f.at_level(places.level):
         return f.cmp("slt", places, number_like(f, bound, places))
+
+
+def _lanes_before(f: Function, a: Affine, bound: IntLike, lanes: int) -> Value:
+    """a < bound of neighbours, from how many lanes that are: numbers of lanes fill fewer registers than indices."""
+    number = I8 if 32 <= lanes < 128 else I16 if lanes >= 16 else I32
+    start = scalar(f, a)
+    ascends = a.lane == 1
+    limit = f.isub(bound, start) if ascends else f.isub(start, bound)
+    limit = f.imin(f.imax(limit, 0), lanes) if ascends else f.imin(f.imax(limit, -1), lanes - 1)
+    with f.at_level(a.level):
+        limits = f.splat(f.cast("trunc", f.index(limit), number), lanes)
+        return f.cmp("slt" if ascends else "sgt", f.lane_ids(lanes, number), limits)
 
 
 def _lanes_below(f: Function, a: Affine, bound: IntLike, lanes: int) -> Value | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -23,7 +23,7 @@ from stablehlo_py.backends.cpu.kernels import loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, power_of_two
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
-from stablehlo_py.backends.cpu.kernels.strips import STRIP_BYTES, accumulator_type, walk_strip
+from stablehlo_py.backends.cpu.kernels.strips import STRIP_BYTES, STRIP_ROWS, accumulator_type, rows_of, walk_strip
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith
@@ -90,9 +90,10 @@ class _Column:
         counts = products([sizes[d] for d in solid], groups)
         kinds = [solid[group[0]] in reduced for group in groups]
         results = [item.result for item in items]
-        space: Space = refine(fusion, target, [item.operand for item in items], counts or [1], bound=results)
+        self.space: Space = refine(fusion, target, [item.operand for item in items], counts or [1], bound=results)
         self.loops = [
-            _Loop(size, bool(kinds) and kinds[origin]) for size, origin in zip(space.sizes, space.origin, strict=True)
+            _Loop(size, bool(kinds) and kinds[origin])
+            for size, origin in zip(self.space.sizes, self.space.origin, strict=True)
         ]
         self.kept = [one.size for one in self.loops if not one.reduced]
         self.reduced = [one.size for one in self.loops if one.reduced]
@@ -117,10 +118,12 @@ class _Column:
 
     def place(self, kept: Sequence[Affine], reduced: Sequence[Affine]) -> Delinearized:
         """The operands' position from the kept and the reduced loops' indices."""
+        return delinearized([one.size for one in self.loops], self.indices(kept, reduced))
+
+    def indices(self, kept: Sequence[Affine], reduced: Sequence[Affine]) -> list[Affine]:
+        """Those of the kept and of the reduced loops, in the order of all."""
         first, second = iter(kept), iter(reduced)
-        return delinearized(
-            [one.size for one in self.loops], [next(second if one.reduced else first) for one in self.loops]
-        )
+        return [next(second if one.reduced else first) for one in self.loops]
 
     def chunks(self, iterations: IntLike, split_size: IntLike) -> int:
         """Into how many chunks the split loop is divided (1: not split). Depends on shapes only."""
@@ -219,6 +222,7 @@ class _KeptLanes:
         self.vectors = min(wanted, power_of_two(max(1, int(self.columns // column.lanes)))) if known else 1
         self.block = self.vectors * column.lanes
         self.blocks = -(-self.columns // self.block)
+        self.bytes = max((element(value).bytes for value in column.fusion.inputs), default=1)  # of what is read
         # A single vector of columns waits for its sum: several rows at once then.
         rows = column.reduced[-1] if isinstance(column.reduced[-1], int) else 4
         self.rows_at_once = max(1, min(4 // self.vectors, rows)) if column.cost < COSTS.bound_ns else 1
@@ -251,11 +255,10 @@ class _KeptLanes:
     def _strip(self, chunks: int) -> int:
         """Blocks of a strip; 1: there are none."""
         c = self.c
-        size = max((element(value).bytes for value in c.fusion.inputs), default=1)  # of what is read
-        held = max(size, *(accumulator_type(item.of).bytes for item in c.items))
+        held = max(self.bytes, *(accumulator_type(item.of).bytes for item in c.items))
         if len(c.reduced) > 1 or not is_known(c.count, c.total, *self.outer) or self.rows_at_once > 1 or held > 8:
             return 1
-        if c.count * c.total * size <= c.target.l2:
+        if c.count * c.total * self.bytes <= c.target.l2:
             return 1
         strips = FEWEST_STRIPS if chunks == 1 else 1
         return min(STRIP_BYTES // (self.block * held), int(math.prod(self.outer) * self.blocks) // strips)
@@ -339,6 +342,10 @@ class _KeptLanes:
             reduced = [indices[number] for number in range(len(c.reduced))]
             result = []
             rest = iter(totals)
+            if before and int(self.columns) * self.bytes < STRIP_BYTES:
+                ahead = c.indices([*outer, replace(columns[0], lane=0)], [add(f, reduced[0], STRIP_ROWS)])
+                for each in rows_of(c.fusion, c.space):
+                    each.fetch(f, ahead, self.block)
             for column in columns:
                 at = c.place([*outer, column], reduced)
                 for item in c.items:

@@ -102,7 +102,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     straight = not fusion.aliased and (straight or _keeps_operands(target, space, sizes, lanes, len(values)))
     if not straight and _is_paired(fusion, target, values, sizes[-1], lanes):
         lanes, cost = 2 * lanes, 2 * cost
-    return _Loop(fusion, target, sizes, lanes, straight=straight).emit(cost * _computed_share(fusion, values))
+    backward = sizes[-1] == space.sizes[-1] and _is_read_backward(space)
+    loop = _Loop(fusion, target, sizes, lanes, straight=straight, backward=backward)
+    return loop.emit(cost * _computed_share(fusion, values))
 
 
 def _loads(space: Space) -> float:
@@ -110,6 +112,13 @@ def _loads(space: Space) -> float:
     loops = [loop for loop, size in enumerate(space.sizes) if size != 1]
     far = len({tensor for tensor, at in space.loads if all(space.coefficient(at, loop) for loop in loops)})
     return far + (len(space.loads) - far) * COSTS.near_share
+
+
+def _is_read_backward(space: Space) -> bool:
+    """Whether rows are read from their ends only. What goes around the cache is written from there, too: memory is
+    fetched ahead of what reads it upwards."""
+    steps = {space.coefficient(at, len(space.sizes) - 1) for _, at in space.loads} - {0}
+    return steps == {-1}
 
 
 def _computed_share(fusion: Fusion, values: Sequence[ir.Value]) -> float:
@@ -240,7 +249,8 @@ def _emit_alternating(fusion: Fusion, target: CpuTarget, alternating: list[ir.Va
 class _Loop:
     """`alternating`: the loop is over the elements of these, of which each becomes an element of one result.
     `straight`: there is no loop over the vectors of a row. `columns`: the loop is over rows of so many elements, which
-    are vectors side by side; or, where these broadcasts are `spread`, vectors of whole ones."""
+    are vectors side by side; or, where these broadcasts are `spread`, vectors of whole ones. `backward`: the last
+    vector of a row comes first where it goes around the cache."""
 
     def __init__(
         self,
@@ -252,6 +262,7 @@ class _Loop:
         straight: bool = False,
         columns: int = 0,
         spread: Sequence[ir.Value] = (),
+        backward: bool = False,
     ) -> None:
         self.straight, self.columns, self.spread = straight, columns, spread
         self.fusion, self.target, self.sizes, self.lanes = fusion, target, sizes, lanes
@@ -261,6 +272,7 @@ class _Loop:
         # Code for vectors that reach no edge of the row, where edges make a difference.
         self.parted = lanes > 1 and self.inner >= PARTED * lanes and any(map(_has_edges, fusion.ops))
         self.seams = self._seams() if self.parted else []
+        self.backward = backward and not self.parted
 
     def emit(self, cost: float) -> Kernel:
         f = phase_function(self.fusion, self.target)
@@ -393,6 +405,8 @@ class _Loop:
         """One vector of every result, `start` elements into the row; `within`: the least and most that it begins with,
         of one that is neither its first nor its last one."""
         lanes, mask = self.lanes, None
+        if self.backward and nontemporal:
+            start = f.isub((self.inner - 1) // lanes * lanes, start)
         whole = within is not None or self.inner % lanes == 0
         if not whole and self.aliased:
             mask = f.tail_mask(f.isub(self.inner, start), lanes)

@@ -55,6 +55,7 @@ from stablehlo_py.codegen.types import (
     load_each,
     load_places,
     load_steps,
+    parts,
     splat,
     store,
 )
@@ -229,9 +230,12 @@ class Elemental:
                 return self._read_uniform(of, base, offset, total(place))
             masked = self.predicate is not None
             narrow = masked and of.storage.bits < self.target.masked_bits
-            if abs(offset.lane) == 1 and offset.vector is None and not narrow:
-                return self._read_run(of, base, offset)
             known = f.known_lanes(self.predicate) if self.predicate is not None else [1] * self.lanes
+            if abs(offset.lane) == 1 and offset.vector is None:
+                if not narrow:
+                    return self._read_run(of, base, offset, self.predicate)
+                if not known and is_known(total(place)) and total(place) >= self.lanes:
+                    return self._read_within(of, base, offset, total(place))
             near = None if of.is_complex or (narrow and not known) else self._near(offset, known)
             if near is not None:
                 pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, 1)
@@ -251,10 +255,14 @@ class Elemental:
                 if self.lanes > 1 and is_known(low, high) and low >= 0 and high < 1 << 32:
                     pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, part)
                     return load_places(f, of, pointer, rest, vector_of(f, moving, self.lanes), int(high))
-            offsets = vector_of(f, offset, self.lanes)
-            if self.predicate is not None:
-                offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))
-            return gather(f, of, base, offsets)
+            return self._gather(of, base, offset)
+
+    def _gather(self, of: Element, base: Value, offset: Affine) -> Lanes:
+        f = self.f
+        offsets = vector_of(f, offset, self.lanes)
+        if self.predicate is not None:
+            offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))
+        return gather(f, of, base, offsets)
 
     def _near(self, offset: Affine, mask: Sequence[int] | None) -> list[int] | None:
         """Where lanes read, but for what they have in common, if that is known, and they are so few elements apart that
@@ -280,10 +288,23 @@ class Elemental:
         pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
         return load(f, of, pointer, rest // 2 if of.is_complex else rest, align=self._alignment(of, offset))
 
-    def _read_run(self, of: Element, base: Value, offset: Affine) -> Lanes:
+    def _read_within(self, of: Element, base: Value, offset: Affine, count: IntLike) -> Lanes:
+        """Neighbours of which some are not wanted, where no instruction leaves these out: all are read, but at the ends
+        of the tensor."""
+        f, lanes = self.f, self.lanes
+        first = scalar(f, replace(offset, constant=offset.constant + min(0, offset.lane) * (lanes - 1), lane=0))
+        inside = f.cmp("ult", f.index(first), f.index(count - lanes + 1))
+        found = f.if_(
+            inside,
+            lambda: parts(self._read_run(of, base, offset, None)),
+            lambda: parts(self._gather(of, base, offset)),
+        )
+        return (found[0], found[1]) if of.is_complex else found[0]
+
+    def _read_run(self, of: Element, base: Value, offset: Affine, predicate: Value | None) -> Lanes:
         f, lanes = self.f, self.lanes
         backwards = offset.lane < 0
-        mask = as_mask(f, self.predicate, lanes) if self.predicate is not None else None
+        mask = as_mask(f, predicate, lanes) if predicate is not None else None
         turned = list(range(lanes - 1, -1, -1))
         if backwards:
             offset = Affine(offset.constant - (lanes - 1), offset.terms, 1)
