@@ -286,8 +286,11 @@ def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affin
         f.inexact.append((a, divisor))
     low, high = a.bounds(lanes)
     if a.vector is None and always_at_most(0, a.lane):
-        if lanes > 1 and is_known(divisor, a.lane) and known_multiple(a) % divisor == 0 and always_at_most(0, low):
-            return _divmod_constants(f, a, divisor, lanes, high)
+        moving = Affine(0, a.terms)
+        least, most = moving.bounds(1)
+        is_whole = known_multiple(moving) % divisor == 0 and always_at_most(0, least) and always_at_most(0, low)
+        if lanes > 1 and is_known(divisor, a.lane, a.constant) and is_whole:
+            return _divmod_constants(f, a, divisor, lanes, most)
         multiple = math.gcd(known_multiple(a), content(divisor))
         if always_less(a.lane * (lanes - 1), multiple):
             # All lanes of a group fall into one quotient: divide the scalar part.
@@ -299,15 +302,16 @@ def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affin
     return _divmod_lanes(f, a, divisor, lanes, high)
 
 
-def _divmod_constants(f: Function, a: Affine, divisor: IntLike, lanes: int, high: IntLike) -> tuple[Affine, Affine]:
-    """divmod_ where the scalar part is a multiple of the divisor: what lanes add is known. (LLVM 22 would find out
-    too, in some lanes at a time, and takes part of the masks that follow from registers that it never set.)"""
-    pairs = [divmod(a.lane * lane, divisor) for lane in range(lanes)]
+def _divmod_constants(f: Function, a: Affine, divisor: IntLike, lanes: int, most: IntLike) -> tuple[Affine, Affine]:
+    """divmod_ where what is not constant is a multiple of the divisor, `most` at most: what lanes add is known. (LLVM
+    would find out too, in some lanes at a time, and its version 22 takes part of the masks that follow from registers
+    that it never set.)"""
+    pairs = [divmod(a.constant + a.lane * lane, divisor) for lane in range(lanes)]
     over, under = ([int(pair[side]) for pair in pairs] for side in (0, 1))
-    quotient = affine_of(f.idiv(scalar(f, a), divisor), maximum(high // divisor - max(over), 0))
+    quotient = affine_of(f.idiv(scalar(f, Affine(0, a.terms)), divisor), most // divisor)
     return (
-        Affine(quotient.constant, quotient.terms, 0, f.const_lanes(over, I64), (0, max(over))),
-        Affine(0, (), 0, f.const_lanes(under, I64), (0, max(under))),
+        Affine(quotient.constant, quotient.terms, 0, f.const_lanes(over, I64), (min(over), max(over))),
+        Affine(0, (), 0, f.const_lanes(under, I64), (min(under), max(under))),
     )
 
 

@@ -52,6 +52,7 @@ PAIRED_NS = {16: 4.1, 32: 6.0}  # registers -> arithmetic on a vector, from whic
 CHAINED = 0.5  # of it, in one chain of operations at least
 MOST_SEAMS = 4
 STRAIGHT = 4  # vectors of a row that need no loop where little is computed
+FEWEST_STRAIGHT, MOST_PERIODIC = 3, 16  # of some rows at once
 MOST_STRAIGHT = 8  # where their operands stay in registers
 MOST_STRAIGHT_OPS = 160  # of all of them
 ROW_NS = 2.0  # of a row, besides its vectors
@@ -87,6 +88,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return tile.emit(fusion, target, within, values, tile.lanes_of(target, within, values))
     cost = COSTS.phase_ns(target, values, _loads(space), len(fusion.outputs))
     widest = lanes_for(target, values or fusion.outputs, count)
+    if (periodic := _periodic(target, space, values, widest)) is not None:
+        return _Loop(fusion, target, periodic, widest, straight=True).emit(cost)
     windows = int(space.sizes[-1]) < widest and _has_windows(fusion, values, int(space.sizes[-1]))
     if not windows and (loops := _column_loops(fusion, space, widest)):
         rows, columns = space.sizes[:-loops], int(math.prod(space.sizes[-loops:]))
@@ -112,6 +115,35 @@ def _loads(space: Space) -> float:
     loops = [loop for loop, size in enumerate(space.sizes) if size != 1]
     far = len({tensor for tensor, at in space.loads if all(space.coefficient(at, loop) for loop in loops)})
     return far + (len(space.loads) - far) * COSTS.near_share
+
+
+def _periodic(target: CpuTarget, space: Space, values: Sequence[ir.Value], lanes: int) -> tuple[int, ...] | None:
+    """Loops over so many short rows at once that they fill some vectors, each with code of its own, which knows what it
+    reads of what is the same for all rows, or for all columns. None where nothing is, or rows are longer."""
+    sizes = tuple(map(int, space.sizes))
+    if len(sizes) < 2 or lanes == 1 or not COLUMNS <= sizes[-1] < 4 * lanes or sizes[-1] % lanes == 0:
+        return None
+    *outer, rows, inner = sizes
+    steps = {_steps(space, at) for _, at in space.loads}
+    if steps <= {(inner, 1)} or not steps <= {(inner, 1), (0, 1), (1, 0), (0, 0)}:
+        return None
+    nanoseconds = 2 * COSTS.vector_ns(values, 0, 0)
+    least = lanes // math.gcd(inner, lanes)
+    for together in range(least, rows + 1, least):
+        vectors = together * inner // lanes
+        if vectors > MOST_PERIODIC or vectors * max(len(values), nanoseconds) > MOST_STRAIGHT_OPS:
+            return None
+        if rows % together == 0 and vectors >= FEWEST_STRAIGHT and together < rows:
+            return (*outer, rows // together, together * inner)
+    return None
+
+
+def _steps(space: Space, at: Affine) -> tuple[int, int] | None:
+    """From row to row, and from column to column; None where these do not say all."""
+    if at.vector is not None or not all(variable in space.variables for variable, _ in at.terms):
+        return None
+    row, column = (int(space.coefficient(at, len(space.sizes) + last)) for last in (-2, -1))
+    return row, column
 
 
 def _is_read_backward(space: Space) -> bool:

@@ -195,3 +195,13 @@ def test_computed_rows_are_read_in_strips(
     monkeypatch.setattr(column._KeptLanes, "_strip", lambda self, chunks: 1)
     assert compile_kernel(text, target).kernel.functions != code
     assert [each.tobytes() for each in run_kernel(text, [x], target)] == [each.tobytes() for each in found]
+
+
+@pytest.mark.parametrize(("columns", "fetched"), [(200, True), (1000, True), (1024, False), (3000, False)])
+def test_rows_shorter_than_a_page_are_fetched(columns: int, fetched: bool, target: CpuTarget) -> None:
+    """The processor follows a page to its end, not rows of some lines each."""
+    x = np.random.default_rng(0).standard_normal((1 + (1 << 21) // columns, columns)).astype(np.float32)
+    text = build_fusion("column", [type_of(x.shape, "f32")], lambda x: [reduce(x, "maximum", -np.inf, (0,), "f32")])
+    compiled = compile_kernel(text, target)
+    assert ("llvm.intr.prefetch" in "".join(compiled.kernel.functions.values())) == fetched
+    np.testing.assert_array_equal(compiled.run([x])[0], x.max(0))

@@ -517,6 +517,16 @@ def test_large_results_are_streamed(target) -> None:
     np.testing.assert_array_equal(compiled.run([x], 3)[0], x + x)
 
 
+@pytest.mark.parametrize("sizes", [(1 << 21,), (4096, 513), (4096, 520)], ids=str)
+def test_rows_that_are_read_backward(sizes: tuple[int, ...], target) -> None:
+    """What goes around the cache is written from the end of a row."""
+    x = normal(*sizes)
+    last = len(sizes) - 1
+    text = build_fusion("loop", [type_of(x)], lambda x: build.value("reverse", x.type, x, dimensions=[last]))
+    compiled = compile_kernel(text, target)
+    np.testing.assert_array_equal(compiled.run([x], 3)[0], np.flip(x, last))
+
+
 @pytest.mark.parametrize("name", ["lgamma", "digamma", "erfc", "erf_inv", "sinh", "acos", "zeta"])
 def test_expensive_functions_are_worth_threads(name: str) -> None:
     operands = ["tensor<100000xf32>"] * (2 if name == "zeta" else 1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
@@ -60,6 +60,37 @@ def test_rows_of_many_dimensions(sizes: tuple[int, ...], element: str, target: C
     text = build_fusion("loop", [f"tensor<{'x'.join(map(str, sizes))}x{element}>"], body)
     (result,) = run_kernel(text, [x], target)
     np.testing.assert_array_equal(result, np.broadcast_to(np.flip(x.transpose(order), 1)[:, :, :, None], tiled))
+
+
+@pytest.mark.parametrize("target", here(BASELINE, AVX2, AVX512), ids=lambda target: target.name)
+@pytest.mark.parametrize("element", ["i8", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("columns", [4, 5, 7, 10, 12, 15, 20, 30, 36])
+@pytest.mark.parametrize("rows", [(3, 96), (97,), (2, 32)], ids=str)
+def test_short_rows_that_have_something_in_common(
+    rows: tuple[int, ...], columns: int, element: str, target: CpuTarget
+) -> None:
+    """A scale for each column, an offset for each row: several rows fill some vectors, where their number allows it."""
+    sizes, random = [*rows, columns], np.random.default_rng(0)
+
+    def body(x: ir.Value, scale: ir.Value, offset: ir.Value) -> ir.Value:
+        scaled = build.like("multiply", x, build.broadcast(scale, sizes, [len(rows)]))
+        return build.like("add", scaled, build.broadcast(offset, sizes, list(range(len(rows)))))
+
+    x, scale, offset = (random.integers(-5, 5, of).astype(TYPES[element]) for of in (sizes, (columns,), rows))
+    types = [f"tensor<{'x'.join(map(str, each.shape))}x{element}>" for each in (x, scale, offset)]
+    (result,) = run_kernel(build_fusion("loop", types, body), [x, scale, offset], target)
+    np.testing.assert_array_equal(result, x * scale + offset[..., None])
+
+
+def test_several_short_rows_are_vectors_by_themselves() -> None:
+    def body(x: ir.Value, scale: ir.Value) -> ir.Value:
+        return build.like("multiply", x, build.broadcast(scale, [96, 10], [1]))
+
+    text = build_fusion("loop", ["tensor<96x10xf32>", "tensor<10xf32>"], body)
+    (function,) = compile_kernel(text, here(AVX2)[0]).kernel.functions.values()
+    assert function.count("llvm.fmul") == 5
+    assert function.count("llvm.cond_br") == 1
+    assert "gather" not in function
 
 
 @pytest.mark.every(2)
