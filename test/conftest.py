@@ -23,9 +23,6 @@ TESTS = str(Path(__file__).parent)
 # Kernels that find races have words beside each byte of shared memory: more than OpenCL's driver for processors gives.
 os.environ.setdefault("CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "4MB")
 
-# XLA gives references: what LLVM's optimizations save when they run, on arrays of tests, is less than they take.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
-
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: tests of Ctrl-C
 # need what a terminal gives.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -165,11 +162,8 @@ def _numbers_of_its_own(request: pytest.FixtureRequest, _generators: list[np.ran
 
 @pytest.fixture(autouse=True, scope="module")
 def _forget_what_jax_compiled() -> Iterator[None]:
-    """JAX keeps every function that a test compiled, with all that it closes over: a process of tests grew to 5 GB.
-    Collections in the modules that follow need not look at what is left."""
+    """JAX keeps every function that a test compiled, with all that it closes over: a process of tests grew to 5 GB."""
     yield
     jax = sys.modules.get("jax")
     if jax is not None:
         jax.clear_caches()
-    gc.collect()
-    gc.freeze()

@@ -22,6 +22,7 @@ from snippets import LANGUAGES, PAGES, ROOT, Page, indented_blocks, snippets
 
 FILES = Path(__file__).parent / "files"
 MOST_NOT_RUN = 15  # of all pages together
+_APART = "TEST_OF_SNIPPETS_APART"  # set in processes that `run_apart` starts
 # A page whose snippets need an environment says so: `<!-- test: environment NAME=VALUE -->`.
 _ENVIRONMENT = re.compile(r"<!-- test: environment (\w+)=(.+?) -->")
 
@@ -64,9 +65,17 @@ def test_every_snippet_runs(
 
 def run_apart(environment: dict[str, str], test: str) -> None:
     """Run a test in a process with an environment."""
+    assert _APART not in os.environ, f"something changes {', '.join(environment)} in the process that was given them"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / test)]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+    given = {**os.environ, **environment, _APART: "1"}
+    done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_a_process_apart_starts_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(_APART, "1")
+    with pytest.raises(AssertionError, match="something changes XLA_FLAGS"):
+        run_apart({"XLA_FLAGS": "--other"}, "no test")
 
 
 @named
