@@ -63,7 +63,7 @@ def test_rows_of_many_dimensions(sizes: tuple[int, ...], element: str, target: C
 
 
 @pytest.mark.parametrize("target", here(BASELINE, AVX2, AVX512), ids=lambda target: target.name)
-@pytest.mark.parametrize("element", ["i8", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("element", ["i8", "bf16", "f32", "f64", "complex<f32>"])
 @pytest.mark.parametrize("columns", [4, 5, 7, 10, 12, 15, 20, 30, 36])
 @pytest.mark.parametrize("rows", [(3, 96), (97,), (2, 32)], ids=str)
 def test_short_rows_that_have_something_in_common(
