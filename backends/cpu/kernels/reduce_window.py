@@ -23,7 +23,7 @@ from stablehlo_py.codegen.region import Combiner, combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import is_known, size_hint
-from stablehlo_py.dialect.types import shape, text
+from stablehlo_py.dialect.types import num_elements, shape, text
 from stablehlo_py.dialect.window import windows_of
 from stablehlo_py.mlir import ir
 
@@ -46,9 +46,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     lanes = full_lanes(target, elements) if windows and sizes[last] != 1 else 1
     if lanes > 1 and not windows[last].trivial:
         lanes = sliding_lanes(windows[last], sizes[last], lanes) if is_known(sizes[last]) else 1
-    sliding = (
-        Sliding(f, windows[last], lanes, inputs, elements, combine) if lanes > 1 and not windows[last].trivial else None
-    )
+    sliding = None
+    if lanes > 1 and not windows[last].trivial:
+        sliding = Sliding(f, windows[last], lanes, inputs, elements, combine, num_elements(op.operands[0]))
     blocks = -(-sizes[last] // lanes) if lanes > 1 else 1
     outer = list(sizes[:-1]) if lanes > 1 else list(sizes)
 

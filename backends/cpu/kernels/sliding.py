@@ -1,18 +1,19 @@
 """Windows that move along the last dimension, for many neighbouring output positions at once.
 
 Lane i holds output position `column + i`. Place k of the window meets operand elements `stride` apart: one load for
-stride 1, two and a shuffle for stride 2, else a gather. Vectors whose windows leave the operand take a second path, in
-which loads have masks and the lanes outside keep what they have.
+stride 1, two and a shuffle for stride 2, else a gather. Where windows leave their row, lanes outside keep what they
+have: neighbours in memory are loaded for them. At the ends of the operand, where there are none, loads have masks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value
+from stablehlo_py.codegen.index import Affine, Variable, inside
 from stablehlo_py.codegen.region import Combiner
 from stablehlo_py.codegen.types import Element, Lanes
 from stablehlo_py.dialect.symint import IntLike
@@ -31,7 +32,8 @@ def sliding_lanes(window: Window, outputs: IntLike, lanes: int) -> int:
 
 @dataclass(frozen=True)
 class Sliding:
-    """One row of operands under a window. `inputs` and `elements`: the operands' pointers and element types."""
+    """One row of operands under a window. `inputs` and `elements`: the operands' pointers and element types; each has
+    `count` elements."""
 
     f: Function
     window: Window
@@ -39,33 +41,42 @@ class Sliding:
     inputs: Sequence[Value]
     elements: Sequence[Element]
     combine: Combiner
+    count: IntLike
 
     def fold(self, row: Index, column: Index, values: list[Lanes]) -> list[Lanes]:
         """The values, combined with what the windows at `column`.. meet in the row that begins at `row`."""
         f, window = self.f, self.window
         first = f.isub(f.imul(column, window.stride), window.low)
         reach = (self.lanes - 1) * window.stride + (window.width - 1) * window.dilation + self._spare
-        begins, ends = (
-            f.cmp("sge", f.index(first), f.const(0)),
-            f.cmp("slt", f.index(f.iadd(first, reach)), f.const(window.size)),
-        )
 
-        def over(step: Callable[[Index, list[Lanes]], list[Lanes]]) -> list[Value]:
+        def within(start: Index, size: IntLike) -> Value:
+            begins = f.cmp("sge", f.index(start), f.const(0))
+            return f.binary("and", begins, f.cmp("slt", f.index(f.iadd(start, reach)), f.index(size)))
+
+        def over(step: Callable[[Index, list[Lanes]], list[Lanes]], most: int) -> list[Value]:
             def body(number: Index, held: list[Lanes]) -> list[Lanes]:
                 return step(f.iadd(first, f.imul(number, window.dilation)), held)
 
-            if not isinstance(window.width, int) or window.width > UNROLLED:
+            if not isinstance(window.width, int) or window.width > most:
                 return pack(fold(f, 0, window.width, 1, values, body))
             held = values
             for number in range(window.width):
                 held = body(number, held)
             return pack(held)
 
-        results = f.if_(
-            f.binary("and", begins, ends),
-            lambda: over(lambda spot, held: self._whole(row, spot, held)),
-            lambda: over(lambda spot, held: self._partial(row, spot, held)),
-        )
+        def near() -> list[Value]:
+            return over(lambda spot, held: self._partial(row, spot, held, masked=False), UNROLLED)
+
+        def at_an_end() -> list[Value]:
+            return over(lambda spot, held: self._partial(row, spot, held, masked=True), 1)
+
+        def partly() -> list[Value]:
+            if window.stride > 2:
+                return at_an_end()
+            return f.if_(within(f.iadd(row, first), self.count), near, at_an_end)
+
+        whole = within(first, window.size)
+        results = f.if_(whole, lambda: over(lambda spot, held: self._whole(row, spot, held), UNROLLED), partly)
         return unpack(results, values)
 
     @property
@@ -96,31 +107,42 @@ class Sliding:
             result.append(loads[0] if len(loads) == 1 else types.each(self._evens, *loads))
         return result
 
-    def _partial(self, row: Index, spot: Index, values: list[Lanes]) -> list[Lanes]:
-        """Lanes outside the operand keep their values."""
-        f = self.f
-        places = self._offsets(spot)
-        inside = self._inside(places)
-        if self.window.stride > 2:
-            offsets = f.select(inside, self._offsets(f.iadd(row, spot)), f.const(0, places.type))
+    def _partial(self, row: Index, spot: Index, values: list[Lanes], *, masked: bool) -> list[Lanes]:
+        """Lanes outside the row of the operand keep their values; if `masked`, they read nothing."""
+        f, stride, inside = self.f, self.window.stride, self._inside(spot, self.window.stride)
+        if not isinstance(inside, Value):
+            return self._whole(row, spot, values) if inside else values
+        if stride > 2:
+            places = self._offsets(f.iadd(row, spot))
+            offsets = f.select(inside, places, f.const(0, places.type))
             loaded = [types.gather(f, of, base, offsets) for of, base in zip(self.elements, self.inputs, strict=True)]
         else:
-            parts = [f.iadd(spot, part * self.lanes) for part in range(self.window.stride)]
-            loaded = self._loaded(f.iadd(row, spot), [self._inside(self._offsets(part, 1)) for part in parts])
+            parts = [self._inside(f.iadd(spot, part * self.lanes), 1) if masked else None for part in range(stride)]
+            loaded = self._loaded(f.iadd(row, spot), [self._mask(part) for part in parts])
         combined = self.combine([*values, *loaded])
         return [types.select(f, inside, new, old) for new, old in zip(combined, values, strict=True)]
 
     def _evens(self, low: Value, high: Value) -> Value:
         return self.f.shuffle(low, high, range(0, 2 * self.lanes, 2))
 
-    def _inside(self, places: Value) -> Value:
-        """Which places of a row of the operand are there."""
-        f, size = self.f, self.window.size
-        begun = f.cmp("sge", places, f.const(0, places.type))
-        return f.binary("and", begun, f.cmp("slt", places, f.const(size, places.type)))
+    def _inside(self, start: Index, stride: IntLike) -> Value | bool:
+        """Which places from `start` on, so far apart, are in a row of the operand."""
+        window, place = self.window, Affine(0, lane=stride)
+        if isinstance(start, Value):
+            most = window.size + abs(int(window.high)) + int(window.width * window.dilation) + 2 * self.lanes
+            place = replace(place, terms=((Variable(start, -int(window.low), most), 1),))
+        else:
+            place = replace(place, constant=start)
+        return inside(self.f, place, window.size, self.lanes)
 
-    def _offsets(self, start: Index, stride: IntLike | None = None) -> Value:
-        """Places from `start` on, `stride` apart (None: the window's)."""
-        f, stride = self.f, self.window.stride if stride is None else stride
-        steps = f.const_lanes([int(lane * stride) for lane in range(self.lanes)], I64)
+    def _mask(self, part: Value | bool | None) -> Value | None:
+        """For a load; None: it needs none."""
+        if isinstance(part, bool):
+            return None if part else self.f.const_lanes([0] * self.lanes, I1)
+        return part
+
+    def _offsets(self, start: Index) -> Value:
+        """Places from `start` on."""
+        f = self.f
+        steps = f.const_lanes([int(lane * self.window.stride) for lane in range(self.lanes)], I64)
         return f.binary("add", f.splat(f.index(start), self.lanes), steps)

@@ -395,9 +395,10 @@ def test_reduce_window_shapes(name: str, target: CpuTarget) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.float16, bf16, np.float64])
-def test_reduce_window_types(dtype: object) -> None:
+@pytest.mark.parametrize("sizes", [(6, 7), (5, 10), (4, 70)], ids=str)
+def test_reduce_window_types(dtype: object, sizes: tuple[int, int]) -> None:
     for combine in (lax.add, lax.min) if np.dtype(dtype).itemsize > 1 else (lax.max, lax.mul):
-        check(pooled(1, combine, (2, 3), padding="SAME"), whole(6, 7, dtype=dtype))
+        check(pooled(1, combine, (2, 3), padding="SAME"), whole(*sizes, dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, bf16])
