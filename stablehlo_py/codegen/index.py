@@ -285,12 +285,12 @@ def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affin
     if isinstance(f, DryRun):
         f.inexact.append((a, divisor))
     low, high = a.bounds(lanes)
+    moving = Affine(0, a.terms)
+    least, most = moving.bounds(1)
+    is_whole = known_multiple(moving) % divisor == 0 and always_at_most(0, least) and always_at_most(0, low)
+    if lanes > 1 and is_known(divisor, a.constant) and is_whole and (places := known_places(f, a, lanes)) is not None:
+        return _divmod_constants(f, a, [int(a.constant) + place for place in places], divisor, most)
     if a.vector is None and always_at_most(0, a.lane):
-        moving = Affine(0, a.terms)
-        least, most = moving.bounds(1)
-        is_whole = known_multiple(moving) % divisor == 0 and always_at_most(0, least) and always_at_most(0, low)
-        if lanes > 1 and is_known(divisor, a.lane, a.constant) and is_whole:
-            return _divmod_constants(f, a, divisor, lanes, most)
         multiple = math.gcd(known_multiple(a), content(divisor))
         if always_less(a.lane * (lanes - 1), multiple):
             # All lanes of a group fall into one quotient: divide the scalar part.
@@ -302,11 +302,13 @@ def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affin
     return _divmod_lanes(f, a, divisor, lanes, high)
 
 
-def _divmod_constants(f: Function, a: Affine, divisor: IntLike, lanes: int, most: IntLike) -> tuple[Affine, Affine]:
-    """divmod_ where what is not constant is a multiple of the divisor, `most` at most: what lanes add is known. (LLVM
+def _divmod_constants(
+    f: Function, a: Affine, places: Sequence[int], divisor: IntLike, most: IntLike
+) -> tuple[Affine, Affine]:
+    """divmod_ where what is not constant is a multiple of the divisor, `most` at most: `places` are what is. (LLVM
     would find out too, in some lanes at a time, and its version 22 takes part of the masks that follow from registers
     that it never set.)"""
-    pairs = [divmod(a.constant + a.lane * lane, divisor) for lane in range(lanes)]
+    pairs = [divmod(place, divisor) for place in places]
     over, under = ([int(pair[side]) for pair in pairs] for side in (0, 1))
     quotient = affine_of(f.idiv(scalar(f, Affine(0, a.terms)), divisor), most // divisor)
     return (

@@ -39,6 +39,7 @@ from stablehlo_py.codegen.index import (
     scale,
 )
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import is_known, size_hint
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
@@ -88,7 +89,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return tile.emit(fusion, target, within, values, tile.lanes_of(target, within, values))
     cost = COSTS.phase_ns(target, values, _loads(space), len(fusion.outputs))
     widest = lanes_for(target, values or fusion.outputs, count)
-    if (periodic := _periodic(target, space, values, widest)) is not None:
+    if (periodic := _periodic(space, values, widest)) is not None:
         return _Loop(fusion, target, periodic, widest, straight=True).emit(cost)
     windows = int(space.sizes[-1]) < widest and _has_windows(fusion, values, int(space.sizes[-1]))
     if not windows and (loops := _column_loops(fusion, space, widest)):
@@ -117,15 +118,25 @@ def _loads(space: Space) -> float:
     return far + (len(space.loads) - far) * COSTS.near_share
 
 
-def _periodic(target: CpuTarget, space: Space, values: Sequence[ir.Value], lanes: int) -> tuple[int, ...] | None:
+def _periodic(space: Space, values: Sequence[ir.Value], lanes: int) -> tuple[int, ...] | None:
     """Loops over so many short rows at once that they fill some vectors, each with code of its own, which knows what it
-    reads of what is the same for all rows, or for all columns. None where nothing is, or rows are longer."""
+    reads of what is the same for all rows, or for all columns. A row may be several loops. None where nothing is the
+    same, or rows are longer."""
     sizes = tuple(map(int, space.sizes))
-    if len(sizes) < 2 or lanes == 1 or not COLUMNS <= sizes[-1] < 4 * lanes or sizes[-1] % lanes == 0:
+    loops = range(1, len(sizes))
+    return next(filter(None, (_periods(space, values, lanes, sizes[:-row], sizes[-row:]) for row in loops)), None)
+
+
+def _periods(
+    space: Space, values: Sequence[ir.Value], lanes: int, outer: tuple[int, ...], row: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """`_periodic` for rows that are the last loops."""
+    rows, inner = outer[-1], math.prod(row)
+    if lanes == 1 or not COLUMNS <= inner < 4 * lanes or inner % lanes == 0:
         return None
-    *outer, rows, inner = sizes
-    steps = {_steps(space, at) for _, at in space.loads}
-    if steps <= {(inner, 1)} or not steps <= {(inner, 1), (0, 1), (1, 0), (0, 0)}:
+    sizes = (rows, *row)
+    steps = {_steps(space, at, len(sizes)) for _, at in space.loads}
+    if steps <= {row_major_strides(sizes)} or not all(each is not None and _is_dense(each, sizes) for each in steps):
         return None
     nanoseconds = 2 * COSTS.vector_ns(values, 0, 0)
     least = lanes // math.gcd(inner, lanes)
@@ -134,16 +145,22 @@ def _periodic(target: CpuTarget, space: Space, values: Sequence[ir.Value], lanes
         if vectors > MOST_PERIODIC or vectors * max(len(values), nanoseconds) > MOST_STRAIGHT_OPS:
             return None
         if rows % together == 0 and vectors >= FEWEST_STRAIGHT and together < rows:
-            return (*outer, rows // together, together * inner)
+            return (*outer[:-1], rows // together, together * inner)
     return None
 
 
-def _steps(space: Space, at: Affine) -> tuple[int, int] | None:
-    """From row to row, and from column to column; None where these do not say all."""
+def _steps(space: Space, at: Affine, loops: int) -> tuple[int, ...] | None:
+    """Along the last loops; None where these do not say all."""
     if at.vector is not None or not all(variable in space.variables for variable, _ in at.terms):
         return None
-    row, column = (int(space.coefficient(at, len(space.sizes) + last)) for last in (-2, -1))
-    return row, column
+    return tuple(int(space.coefficient(at, len(space.sizes) - loops + number)) for number in range(loops))
+
+
+def _is_dense(steps: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether an array lies along some of the loops, row after row, and is the same along the others."""
+    along = [number for number, step in enumerate(steps) if step]
+    dense = row_major_strides([sizes[number] for number in along])
+    return tuple(steps[number] for number in along) == tuple(dense)
 
 
 def _is_read_backward(space: Space) -> bool:
