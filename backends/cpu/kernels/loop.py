@@ -41,7 +41,7 @@ from stablehlo_py.codegen.index import (
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import is_known, size_hint
-from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, tensor_bytes
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints, tensor_bytes
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
@@ -413,12 +413,9 @@ class _Loop:
         self._row(f, low, high, self.lanes, lambda j, within: self._vector(f, indices, j, nontemporal, within))
 
     def _seams(self) -> list[int]:
-        """The vectors at which arrays that are joined in a row begin and end, where these are few."""
-        found = set[int]()
-        for op in filter(_has_edges, self.fusion.ops):
-            if op.operation.name == "stablehlo.concatenate" and shape(op.results[0])[-1] == self.inner:
-                seams = accumulate(int(shape(operand)[-1]) for operand in op.operands)
-                found.update(vector for seam in seams for vector in (seam // self.lanes, -(-seam // self.lanes)))
+        """The vectors at which arrays that are joined or padded in a row begin and end, where these are few."""
+        seams = [seam for op in filter(_has_edges, self.fusion.ops) for seam in _seams_of(op, self.inner)]
+        found = {vector for seam in seams for vector in (seam // self.lanes, -(-seam // self.lanes))}
         inside = [vector for vector in sorted(found) if 1 < vector < self.inner // self.lanes - 1]
         return inside if len(inside) <= MOST_SEAMS and self.inner >= 2 * PARTED * self.lanes else []
 
@@ -493,3 +490,19 @@ def _has_edges(op: ir.OpView) -> bool:
     if op.operation.name == "hlo.pad":
         return True
     return op.operation.name == "stablehlo.concatenate" and i64(op, "dimension") == len(shape(op.results[0])) - 1
+
+
+def _seams_of(op: ir.OpView, inner: int) -> list[int]:
+    """Where in a row of so many elements the operands of a concatenate or a pad begin and end, if that is the same in
+    all rows."""
+    sizes, operand = shape(op.results[0]), shape(op.operands[0])
+    if op.operation.name == "stablehlo.concatenate":
+        return [*accumulate(int(shape(part)[-1]) for part in op.operands)] if sizes[-1] == inner else []
+    low, interior = symints(op, "low"), symints(op, "interior")
+    first = next((first for first in range(len(sizes)) if math.prod(sizes[first:]) == inner), None)
+    if first is None or not is_known(low[first], operand[first]):
+        return []
+    if operand[first + 1 :] != sizes[first + 1 :] or any(low[first + 1 :]) or any(interior[first:]):
+        return []
+    row = inner // int(sizes[first])
+    return [int(low[first]) * row, int(low[first] + operand[first]) * row]
