@@ -310,7 +310,8 @@ def _divmod_constants(
     that it never set.)"""
     pairs = [divmod(place, divisor) for place in places]
     over, under = ([int(pair[side]) for pair in pairs] for side in (0, 1))
-    quotient = affine_of(f.idiv(scalar(f, Affine(0, a.terms)), divisor), most // divisor)
+    moving = Affine(0, a.terms)
+    quotient = affine_of(f.idiv(scalar(f, moving), divisor), most // divisor, known_multiple(moving) // divisor)
     return (
         Affine(quotient.constant, quotient.terms, 0, f.const_lanes(over, I64), (min(over), max(over))),
         Affine(0, (), 0, f.const_lanes(under, I64), (min(under), max(under))),

@@ -14,6 +14,7 @@ from stablehlo_py.codegen.index import (
     divmod_,
     divmod_exact,
     inside,
+    known_places,
     lane_index,
     linear_index,
     linearize,
@@ -145,3 +146,12 @@ def test_what_lanes_add_to_a_multiple_is_known() -> None:
     assert f"dense<[{', '.join(str(lane % 16) for lane in range(64))}]>" in text
     assert f"dense<[{', '.join(str(lane // 16) for lane in range(64))}]>" in text
     assert "vector<64xi32>" not in text
+
+
+def test_known_lanes_are_divided_again() -> None:
+    """The quotient of a quotient, too, is known: what reads there is shuffled."""
+    f = function()
+    over, _ = divmod_(f, index(variable(f, "i", 81, multiple=16), lane=1), 4, 16)
+    again, under = divmod_(f, over, 2, 16)
+    assert known_places(f, again, 16) == [lane // 8 for lane in range(16)]
+    assert known_places(f, under, 16) == [lane // 4 % 2 for lane in range(16)]

@@ -102,7 +102,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
     is_bound = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs)) <= COSTS.bound_ns
     is_cheap = windows or (is_bound and len(sizes) > 1)
-    straight = is_cheap and sizes[-1] <= STRAIGHT * lanes
+    straight = (is_cheap or _shares_places(space, sizes)) and sizes[-1] <= STRAIGHT * lanes
     straight = not fusion.aliased and (straight or _keeps_operands(target, space, sizes, lanes, len(values)))
     if not straight and _is_paired(fusion, target, values, sizes[-1], lanes):
         lanes, cost = 2 * lanes, 2 * cost
@@ -168,6 +168,15 @@ def _is_read_backward(space: Space) -> bool:
     fetched ahead of what reads it upwards."""
     steps = {space.coefficient(at, len(space.sizes) - 1) for _, at in space.loads} - {0}
     return steps == {-1}
+
+
+def _shares_places(space: Space, sizes: tuple[int, ...]) -> bool:
+    """Whether places that are read are read themselves, and are the same for all rows: before all rows, if each vector
+    of a row has code of its own."""
+    if sizes != space.sizes:
+        return False
+    steps = [_steps(space, at, len(sizes)) for _, at in space.loads]
+    return None in steps and any(each and each[-1] and not any(each[:-1]) for each in steps)
 
 
 def _computed_share(fusion: Fusion, values: Sequence[ir.Value]) -> float:

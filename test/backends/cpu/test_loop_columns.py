@@ -7,7 +7,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from loop_kernel import check, normal
+from loop_kernel import check, normal, type_of
 from one_kernel import build_fusion, compile_kernel, here
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512
@@ -82,6 +82,23 @@ def test_repeated_groups(sizes: tuple[int, int], channels: int, dtype: type, tar
         return build.reshape(spread, (2 * rows, 2 * columns, channels))
 
     check(body, lambda x: x.repeat(2, 0).repeat(2, 1), [x], target)
+
+
+@pytest.mark.parametrize("columns", [5, 6, 10])
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, ml_dtypes.bfloat16, np.complex64])
+def test_repeated_rows(columns: int, times: int, dtype: type, target) -> None:
+    """Several rows at once fill vectors, which are shuffled from what rows begin with."""
+    x = (9 * normal(3, 64, columns)).astype(dtype)
+
+    def body(x: ir.Value) -> ir.Value:
+        return build.broadcast(x, (3, 64, times, columns), [0, 1, 3])
+
+    check(body, lambda x: np.stack([x] * times, 2), [x], target)
+    if x.dtype.itemsize <= 4:  # fewer lanes of f64 are gathered where that is faster
+        (code,) = compile_kernel(build_fusion("loop", [type_of(x)], body), target).kernel.functions.values()
+        assert "gather" not in code
+        assert "udiv" not in code
 
 
 @pytest.mark.parametrize("channels", [2, 3, 4, 5])
