@@ -207,7 +207,7 @@ _ZEN3_NS = {
 ZEN3 = replace(
     AVX2,
     name="znver3",
-    features=f"{AVX2.features},+bmi2,+f16c,+movbe,+popcnt,+sse4a,+vaes,+vpclmulqdq",
+    features=f"{AVX2.features},+bmi2,+f16c,+movbe,+popcnt,-sse4a,+vaes,+vpclmulqdq",
     gathers=False,
     masked_stores=False,
     l2=512 << 10,

@@ -8,6 +8,7 @@ are too few outputs for that.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
@@ -22,10 +23,12 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import Combiner, combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.symint import is_known, size_hint
+from stablehlo_py.dialect.symint import always_at_most, is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape, text
 from stablehlo_py.dialect.window import windows_of
 from stablehlo_py.mlir import ir
+
+STRAIGHT = 4  # vectors of a row that need no loop
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -52,9 +55,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     blocks = -(-sizes[last] // lanes) if lanes > 1 else 1
     outer = list(sizes[:-1]) if lanes > 1 else list(sizes)
 
-    def position(i: Value) -> None:
-        place = unravel(f, f.idiv(i, blocks), outer)
-        column: Index = f.imul(f.irem(i, blocks), lanes) if lanes > 1 else 0
+    def vector(place: Sequence[Index], column: Index) -> None:
         mask = None
         if sliding is not None:
             column = f.imin(column, sizes[last] - lanes)  # the last vector overlaps the one before
@@ -74,9 +75,18 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         for n, (of, value) in enumerate(zip(elements, results, strict=True)):
             types.store(f, of, arith.rounded(f, of, value), f.parameters[f"out{n}"], to, mask)
 
+    # Of a few vectors each has code of its own, which knows where windows leave the row.
+    straight = int(blocks) if sliding is not None and always_at_most(blocks, STRAIGHT) else 1
+
+    def position(i: Value) -> None:
+        place = unravel(f, f.idiv(i, blocks // straight), outer)
+        for number in range(straight):
+            column = number if straight > 1 else f.irem(i, blocks)
+            vector(place, f.imul(column, lanes) if lanes > 1 else 0)
+
     f.loop(f.begin, f.end, 1, position)
-    cost = 1.0 * size_hint(math.prod(window.width for window in windows)) + 2
-    return Kernel.of(phase(f, math.prod(outer) * blocks, cost))
+    cost = straight * (1.0 * size_hint(math.prod(window.width for window in windows)) + 2)
+    return Kernel.of(phase(f, math.prod(outer) * (blocks // straight), cost))
 
 
 def _combine(f: Function, op: ir.OpView) -> Combiner:
