@@ -17,13 +17,14 @@ Relies on `fusion`: values are results of fusion calls, control flow, constants 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import ClassVar
 
 from stablehlo_py.dialect.regions import captured_values
-from stablehlo_py.dialect.symint import size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
@@ -95,6 +96,7 @@ class _Graph:
         self.number: dict[ir.Value, int] = {}
         self.root: list[int] = []
         self.maker: list[int] = []
+        self._bytes: Callable[[ir.Type], IntLike] = cache(tensor_bytes)
         for argument in block.arguments:
             self._value(argument, -1, None)
         for op in self.ops:
@@ -103,6 +105,7 @@ class _Graph:
         self.over = [self._overwritten(op, pairs) for op in self.ops]
         if self.terminator.name == "func.return":
             self._place_results()
+        self.made = [sum(self.size[root] for root in roots) for roots in self.makes]  # op -> bytes
 
     def _overwritten(self, op: ir.Operation, pairs: Mapping[str, InPlace]) -> list[tuple[int, int]]:
         """Roots of an op's operands and results that may share memory, if nobody reads the operand later."""
@@ -125,12 +128,12 @@ class _Graph:
                     self.size[operand] = 0
                     taken.add(result)
 
-    def _value(self, value: ir.Value, maker: int, shown: int | None) -> int:
+    def _value(self, value: ir.Value, maker: int, shown: int | None, sized: bool = False) -> int:
         number = self.number[value] = len(self.root)
         self.root.append(number if shown is None else shown)
         self.maker.append(maker)
-        sized = maker >= 0 and shown is None and isinstance(value.type, ir.RankedTensorType)
-        self.size.append(size_hint(tensor_bytes(value)) if sized and self.ops[maker].name not in _NO_MEMORY else 0)
+        is_tensor = sized and isinstance(type_ := value.type, ir.RankedTensorType)
+        self.size.append(size_hint(self._bytes(type_)) if is_tensor else 0)
         self.readers.append([])
         return number
 
@@ -145,8 +148,9 @@ class _Graph:
         for root in roots:
             self.readers[root].append(index)
         self.reads.append(roots)
-        shown = roots[0] if op.name == "hlo.reshape" and roots else None
-        self.makes.append([self._value(result, index, shown) for result in op.results])
+        name = op.name
+        shown, sized = roots[0] if name == "hlo.reshape" and roots else None, name not in _NO_MEMORY
+        self.makes.append([self._value(result, index, shown, sized) for result in op.results])
 
     def _edge(self, first: int, second: int) -> None:
         self.before[second].add(first)
@@ -220,7 +224,7 @@ class _Graph:
 
         def score(index: int) -> int:
             freed = sum(self.size[root] for root in self.reads[index] if left[root] == 1 and root not in self.kept)
-            return sum(self.size[root] for root in self.makes[index]) - freed
+            return self.made[index] - freed
 
         ready = [(score(index), index) for index, count in enumerate(waiting) if not count]
         heapq.heapify(ready)
@@ -252,7 +256,7 @@ class _Graph:
         left = [len(readers) for readers in self.readers]
         live = highest = total = 0
         for index in order:
-            live += sum(self.size[root] for root in self.makes[index])
+            live += self.made[index]
             over = {
                 result: operand
                 for operand, result in self.over[index]

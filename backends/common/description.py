@@ -93,31 +93,31 @@ def everywhere(module: ir.Module, failures: Mapping[str, Sequence[Problem]]) -> 
 def _inputs(main: ir.OpView) -> tuple[Spec, ...]:
     """Specs of the arguments of a call, named as in the model where it says."""
     specs = []
-    for number, argument in enumerate(main.regions[0].blocks[0].arguments):
+    arguments = list(main.regions[0].blocks[0].arguments)
+    described = _described(main, "arg_attrs", len(arguments))
+    for number, (argument, attributes) in enumerate(zip(arguments, described, strict=True)):
         name = user_location(argument.location) or ""
         name = name if name and ":" not in name else f"arg{number}"
-        specs.append(Spec(name, *_shape_dtype(argument.type), _quantization(main, "arg_attrs", number)))
+        specs.append(Spec(name, *_shape_dtype(argument.type), _quantization(attributes)))
     return tuple(specs[: -1 if takes_process(main) else None])
 
 
 def _outputs(main: ir.OpView) -> tuple[Spec, ...]:
     """Specs of the results of a call."""
-    results = results_of(main)
-    names = [f"result{number}" for number in range(len(results))]
-    if "res_attrs" in main.attributes:
-        for number, described in enumerate(main.attributes["res_attrs"]):
-            info = ir.DictAttr(described)
-            if RESULT_INFO in info and info[RESULT_INFO].value:
-                names[number] = info[RESULT_INFO].value
-    return tuple(
-        Spec(name, *_shape_dtype(type_), _quantization(main, "res_attrs", number))
-        for number, (name, type_) in enumerate(zip(names, results, strict=True))
-    )
+    results, specs = results_of(main), []
+    for number, (type_, described) in enumerate(zip(results, _described(main, "res_attrs", len(results)), strict=True)):
+        name = (described[RESULT_INFO].value if RESULT_INFO in described else "") or f"result{number}"
+        specs.append(Spec(name, *_shape_dtype(type_), _quantization(described)))
+    return tuple(specs)
 
 
-def _quantization(main: ir.OpView, attributes: str, number: int) -> Quantization | None:
+def _described(main: ir.OpView, name: str, count: int) -> Sequence[Mapping[str, ir.Attribute]]:
+    """What a function says of each of its arguments, or of its results."""
+    return list(main.attributes[name]) if name in main.attributes else [{}] * count
+
+
+def _quantization(described: Mapping[str, ir.Attribute]) -> Quantization | None:
     """How an argument or a result was quantized (legalize/quantized/driver.py keeps it)."""
-    described = ir.DictAttr(main.attributes[attributes][number]) if attributes in main.attributes else {}
     quantized = quantized_of(ir.TypeAttr(described[QUANTIZED]).value) if QUANTIZED in described else None
     return Quantization.of(quantized) if quantized else None
 

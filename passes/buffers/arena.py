@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 
@@ -27,36 +28,33 @@ class Interval:
 
 def assign_offsets(intervals: Sequence[Interval]) -> tuple[list[int], int]:
     """(offset of every interval, bytes of the arena)."""
-    count = len(intervals)
-    offsets = np.zeros(count, np.int64)
-    sizes = np.array([aligned(interval.bytes) for interval in intervals], np.int64)
-    first = np.array([interval.first for interval in intervals], np.int64)
-    last = np.array([interval.last for interval in intervals], np.int64)
-    order = sorted(range(count), key=lambda number: (-sizes[number], first[number], number))
-    placed = np.array(order, np.int64)
-    # Rows of what is placed, in order of placement: the first `done` of `placed`.
+    offsets = [0] * len(intervals)
+    sizes = [int(aligned(interval.bytes)) for interval in intervals]
+    order = sorted(range(len(intervals)), key=lambda number: (-sizes[number], intervals[number].first, number))
+    placed = np.zeros((4, len(intervals)), np.int64)  # where each begins and ends, first and last; in order of offsets
     for done, number in enumerate(order):
-        if not sizes[number]:
-            continue
-        before = placed[:done]
-        overlapping = before[(first[before] <= last[number]) & (last[before] >= first[number])]
-        offsets[number] = _best_gap(offsets[overlapping], sizes[overlapping], int(sizes[number]))
-    total = int((offsets + sizes).max()) if count else 0
-    return [int(offset) for offset in offsets], total
+        if not (size := sizes[number]):
+            break
+        interval, (begins, ends, first, last) = intervals[number], placed[:, :done]
+        living = (first <= interval.last) & (last >= interval.first)
+        offset = offsets[number] = _best_gap(begins[living], ends[living], size)
+        at = int(begins.searchsorted(offset, "right"))
+        placed[:, at + 1 : done + 1] = placed[:, at:done]
+        placed[:, at] = offset, offset + size, interval.first, interval.last
+    return offsets, max(map(add, offsets, sizes), default=0)
 
 
-def _best_gap(offsets: np.ndarray, sizes: np.ndarray, wanted: int) -> int:
-    """The offset of the smallest gap of at least `wanted` bytes between slices; behind them all when there is none."""
-    if not len(offsets):
+def _best_gap(begins: np.ndarray, ends: np.ndarray, wanted: int) -> int:
+    """The offset of the smallest gap of at least `wanted` bytes between slices in order; behind them all when
+    there is none."""
+    if not len(begins):
         return 0
-    order = np.argsort(offsets, kind="stable")
-    starts = offsets[order]
-    ends = np.maximum.accumulate((offsets + sizes)[order])
-    gap_starts = np.concatenate(([0], ends[:-1]))
-    gaps = starts - gap_starts
+    ends = np.maximum.accumulate(ends)
+    starts = np.concatenate(([0], ends[:-1]))
+    gaps = begins - starts
     fitting = np.nonzero(gaps >= wanted)[0]
     if len(fitting):
-        return int(gap_starts[fitting[np.argmin(gaps[fitting])]])
+        return int(starts[fitting[gaps[fitting].argmin()]])
     return int(ends[-1])
 
 

@@ -185,11 +185,10 @@ def _read_in_place(block: ir.Block, ops: list[ir.Operation]) -> set[int]:
 
 def _keeps_order(op: ir.Operation) -> bool:
     name = op.name
+    if name in ("hlo.broadcast", "hlo.bitcast_convert"):
+        return num_elements(op.operands[0]) == num_elements(op.results[0])
     record = record_of(name)
-    if name not in ("hlo.reshape", "hlo.broadcast") and (record is None or record.work is not Work.ELEMENTS):
-        return False
-    elements = num_elements(op.results[0])
-    return all(num_elements(operand) == elements for operand in op.operands)
+    return name == "hlo.reshape" or (record is not None and record.work is Work.ELEMENTS)
 
 
 def _last_phase(ops: list[ir.Operation]) -> set[int]:

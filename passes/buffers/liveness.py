@@ -8,7 +8,9 @@ that a loop hands on unchanged are not values of their own: they are the value t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 from stablehlo_py.dialect.attributes import PLACED
 from stablehlo_py.dialect.edit import terminator
@@ -64,6 +66,7 @@ class Program:
         self.ops: list[Step] = []
         self.values: list[Value] = []
         self.number: dict[ir.Value, int] = {}
+        self._bytes: Callable[[ir.Type], IntLike] = cache(tensor_bytes)
         self._clock = 0
         self._constants = self._windows = 0
         self._until_end: dict[int, list[int]] = {}  # number of a loop -> values from outside that it reads
@@ -85,10 +88,11 @@ class Program:
         return self._clock
 
     def _make(self, value: ir.Value, block: BlockInfo, space: tuple[int, int] | None = None) -> int:
-        if not isinstance(value.type, ir.RankedTensorType):
+        type_ = value.type
+        if not isinstance(type_, ir.RankedTensorType):
             return -1
         self.number[value] = len(self.values)
-        self.values.append(Value(value, tensor_bytes(value), block, self._clock, self._clock, space))
+        self.values.append(Value(value, self._bytes(type_), block, self._clock, self._clock, space))
         return len(self.values) - 1
 
     def _use(self, value: ir.Value, block: BlockInfo, position: int) -> int:

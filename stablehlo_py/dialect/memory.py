@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.attributes import FREE_MEMORY, SLICES
@@ -13,8 +14,7 @@ from stablehlo_py.mlir import ir
 ARENA, INPUT, OUTPUT, CONSTANT, WINDOW = range(5)  # spaces; windows are of other values (`PLACED`)
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(NamedTuple):
     """Where a value lies: space, number within the space, offset and size in bytes."""
 
     space: int
@@ -64,7 +64,4 @@ def free_memory(module: ir.Module) -> dict[str, FreeMemory]:
 def slices_of(op: ir.OpView | ir.Operation) -> list[Slice]:
     """The slices of an op's results, as `buffer-assignment` wrote them; none for an op without."""
     numbers = symints(op, SLICES) if SLICES in op.attributes else ()
-    return [
-        Slice(int(space), int(number), offset, size)
-        for space, number, offset, size in zip(*(numbers[field::4] for field in range(4)), strict=True)
-    ]
+    return [Slice._make(numbers[at : at + 4]) for at in range(0, len(numbers), 4)]

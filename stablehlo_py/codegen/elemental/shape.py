@@ -33,6 +33,7 @@ from stablehlo_py.codegen.index import (
 )
 from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, each, element, level_of, parts, select, splat
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.constants import splat as number_of
 from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, maximum, minimum
 from stablehlo_py.dialect.types import i64, i64s, shape, symints, user_location
 from stablehlo_py.dialect.window import dilated
@@ -71,10 +72,10 @@ def _reshape(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 
 @RULES.rule("broadcast")
 def _broadcast(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
-    sizes, dimensions = shape(op.results[0]), i64s(op, "dimensions")
-    source = {dimension: number for number, dimension in enumerate(dimensions)}
+    source = {dimension: number for number, dimension in enumerate(i64s(op, "dimensions"))}
     if not source:
         return e.value(op.operands[0], ())
+    sizes = shape(op.results[0])
 
     def joined(dimension: int) -> bool:
         here, before = source.get(dimension, -1), source.get(dimension - 1, -1)
@@ -468,8 +469,11 @@ def _size(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 
 @RULES.rule("constant")
 def _constant(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
-    f, of, numbers = e.f, element(op.results[0]), constant_value(op)
-    if not any(numbers.strides):  # a scalar or a splat
+    f, of, scalar_number = e.f, element(op.results[0]), number_of(op.results[0])
+    if scalar_number is not None:  # as most are: no array is made for it
+        return constant(f, of, scalar_number)
+    numbers = constant_value(op)
+    if not any(numbers.strides):  # a splat
         return constant(f, of, _number(numbers[(0,) * numbers.ndim]))
     numbers = numbers.reshape(-1)
     if numbers.size > MAX_INLINE_CONSTANT:
