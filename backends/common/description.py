@@ -61,8 +61,10 @@ def results_of(main: ir.OpView) -> list[ir.Type]:
 
 def takes_process(main: ir.OpView) -> bool:
     """Whether the entry's last argument is the process that runs (what communicates reads it)."""
-    described = list(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else []
-    return bool(described) and PROCESS in described[-1]
+    if "arg_attrs" not in main.attributes:
+        return False
+    described = main.attributes["arg_attrs"]
+    return len(described) > 0 and PROCESS in described[len(described) - 1]
 
 
 def is_grid(module: ir.Module) -> bool:

@@ -27,9 +27,8 @@ REGISTER_ELEMENTS = 64  # a few vector registers hold them
 
 def _is_loadable(layout: Layout) -> bool:
     """Is there one stride a dimension, and none that would have to turn every vector around? Or are these tiles?"""
-    return is_tiled(layout) or all(
-        len(digits) <= 1 and all(stride != -1 for _, stride in digits) for digits in layout.dimensions
-    )
+    has_strides = all(len(digits) <= 1 and all(stride != -1 for _, stride in digits) for digits in layout.dimensions)
+    return has_strides or is_tiled(layout)
 
 
 def _in_registers(op: ir.Operation) -> bool:

@@ -111,6 +111,7 @@ class CpuProgram(NativeProgram):
         self.sites: list[str] = []
         self._ns = 0.0  # what a call of each kernel takes, as the kernels estimate it
         self._callers = Callers(target.emitter, self.gather)
+        self._ending = {name for name, each in kernels.items() if each.communicates or each.may_fail or each.loops}
         self._is_compact = not target.is_light and _steps_outside(self.main) >= COMPACT_STEPS
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
         self._shares = threads > 1 and self._pays_for_threads()
@@ -157,10 +158,7 @@ class CpuProgram(NativeProgram):
 
     def may_end(self, op: ir.OpView | ir.Operation) -> bool:
         """Kernels that fail, are ended, or wait for others."""
-        if op.name != "func.call":
-            return False
-        kernel = self.kernels[step_name(op)]
-        return bool(kernel.communicates or kernel.may_fail or kernel.loops)
+        return bool(self._ending) and op.name == "func.call" and step_name(op) in self._ending
 
     def step_or_end(self, op: ir.OpView) -> None:
         """Run a kernel. Where it fails, or is ended, return: its results are worth nothing, and a loop over them may

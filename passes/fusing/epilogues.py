@@ -8,11 +8,11 @@ import math
 from stablehlo_py.dialect.index_map import Layout, view
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.symint import size_hint
-from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
+from stablehlo_py.dialect.types import element_type, is_bool, is_float, is_integer
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.epilogue_split import part_to_split_off
-from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
+from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Graph, Node
 from stablehlo_py.passes.policy import EpilogueLimits
 
 _MAX_VIEW_CHAIN = 6
@@ -74,12 +74,12 @@ def _widens(op: Node) -> bool:
     return is_float(source) and source.width < target.width
 
 
-def _is_long(op: ir.Operation, products: int) -> bool:
+def _is_long(graph: Graph, node: Node, products: int) -> bool:
     """Are that many products summed for one element of a dot? A convolution counts as long."""
-    if op.name != "hlo.dot":
+    if node.name != "dot":
         return True
-    sizes = shape(op.operands[0])
-    return size_hint(math.prod(sizes[dimension] for dimension in i64s(op, "lhs_contract"))) >= products
+    sizes = graph.shape(node.operands[0])
+    return size_hint(math.prod(sizes[int(dimension)] for dimension in node.attributes["lhs_contract"])) >= products
 
 
 class _Epilogue:
@@ -215,7 +215,7 @@ class _Epilogue:
         """A product over a short contraction is bound by memory: writing and reading many arrays tile by tile is slower
         than one pass over whole rows (Adam after a weight gradient)."""
         members, graph = self.cluster.members, self.graph
-        if _is_long(graph.nodes[self.cluster.hero].op, self.limits.long_contraction):
+        if _is_long(graph, graph.nodes[self.cluster.hero], self.limits.long_contraction):
             return
         sized = {operand for operand in self.inputs if graph.elements(operand) == self.cluster.elements}
         if len(sized) + len(self.cluster.outputs) <= self.limits.streams:

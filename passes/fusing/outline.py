@@ -169,7 +169,7 @@ class _Block:
     def _body_order(self, members: set[int], outputs: list[int]) -> list[int]:
         """Members in depth-first order from the results, so that equal fusions have equal bodies wherever their ops
         came from."""
-        graph = self.graph
+        nodes = self.graph.nodes
         order: list[int] = []
         done: set[int] = set()
         stack = outputs[::-1]
@@ -180,7 +180,7 @@ class _Block:
             elif index not in done:
                 done.add(index)
                 stack.append(~index)
-                stack += [each for each in reversed(graph.nodes[index].producers) if each in members]
+                stack += [each for each in reversed(nodes[index].producers) if each in members and each not in done]
         return order
 
     def _call(self, cluster: Cluster, members: list[int], outputs: list[int]) -> None:

@@ -128,16 +128,17 @@ class ProducerFusion:
     def _fuse(self, node: Node) -> None:
         clusters = self.clusters
         readers = clusters.readers(node.index)
-        if not readers:
+        if len(readers) < 2:
+            for cluster, users in readers.items():
+                plan = self._admit(cluster, node, users)
+                if plan:
+                    self._join(cluster, node, plan)
+                    clusters.drop_single(node.index)
+                else:
+                    self._root(node)
             return
         plans = [(cluster, self._admit(cluster, node, users)) for cluster, users in readers.items()]
         accepted = [(cluster, plan) for cluster, plan in plans if plan]
-        if len(readers) == 1:
-            if accepted:
-                self._fuse_into(accepted, node)
-            else:
-                self._root(node)
-            return
         if len(accepted) == len(readers):
             shared = all(plan.index_map is VIEW for _, plan in accepted) or self._is_duplicable(node)
             if not shared:

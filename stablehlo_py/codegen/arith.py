@@ -46,6 +46,8 @@ def apply(f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) 
     if record is not None and record.rounds is Rounds.NEVER:
         return result
     of = element(op.results[0])
+    if of.round is None:  # as wide as its registers
+        return result
     in_bytes = record is not None and record.rounds is Rounds.IN_BYTES
     if in_bytes and of.bits > 8:
         return result
