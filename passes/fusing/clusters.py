@@ -131,7 +131,8 @@ class Clusters:
         """Compute `node` inside `cluster` (too)."""
         cluster.members[node] = (trip_count, index_map)
         self.containing[node].append(cluster)
-        cluster.last = max(cluster.last, node)
+        if node > cluster.last:
+            cluster.last = node
 
     def drop_single(self, node: int) -> None:
         """Give up the cluster that the node has been by itself: others compute it now."""

@@ -4,6 +4,7 @@ runs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import new_call, new_function
@@ -82,7 +83,10 @@ class _Block:
         self.graph = clusters.graph
         self.current: list[ir.Value] = list(self.graph.values)
         self.placed: set[int] = set()  # nodes that stay at the top level and are there by now
-        self.descriptions: dict[int, int] = {}  # of nodes: several fusions may compute one
+        types = self.graph.types
+        self.descriptions = [
+            outliner.description(node, [types[result] for result in node.results]) for node in self.graph.nodes
+        ]
         self.last = self.graph.nodes[-1].index
         self.terminator = self.graph.nodes[-1].op
 
@@ -184,37 +188,27 @@ class _Block:
         return order
 
     def _call(self, cluster: Cluster, members: list[int], outputs: list[int]) -> None:
-        graph, outliner = self.graph, self.outliner
-        nodes, types = graph.nodes, graph.types
-        local: dict[int, int] = {}  # value -> number inside the fusion
-        inputs: list[int] = []
-        key: list[object] = [cluster.kind]
-        for index in members:
-            node = nodes[index]
-            description = self.descriptions.get(index)
-            if description is None:
-                of_results = [types[result] for result in node.results]
-                description = self.descriptions[index] = outliner.description(node, of_results)
-            key.append(description)
-            for operand in node.operands:
-                number = local.get(operand)
-                if number is None:  # members are in program order: not made by one of them
-                    number = local[operand] = len(local)
-                    inputs.append(operand)
-                    key.append(types[operand])
-                key.append(number)
-            for result in node.results:
-                local[result] = len(local)
+        nodes, types, descriptions = self.graph.nodes, self.graph.types, self.descriptions
+        body = [nodes[index] for index in members]
+        values = dict.fromkeys([value for node in body for value in (*node.operands, *node.results)])
+        local = dict(zip(values, count()))  # value -> number inside the fusion
+        made = {result for node in body for result in node.results}
+        inputs = [value for value in values if value not in made]
         results = [result for index in outputs for result in nodes[index].results]
-        key.append(tuple(local[result] for result in results))
+        key = (
+            cluster.kind,
+            *[descriptions[index] for index in members],
+            *[local[operand] for node in body for operand in node.operands],
+            *[types[value] for value in inputs],
+            *[local[result] for result in results],
+            *[region_key(node.op) for node in body if node.role == ALONE and len(node.op.regions)],
+        )
         location = nodes[cluster.hero].op.location
 
         def make(name: str, kind: str) -> None:
             self._make(name, kind, members, inputs, results, location)
 
-        alone = [nodes[index].op for index in members if nodes[index].role == ALONE]
-        key += [region_key(op) for op in alone if len(op.regions)]
-        name = outliner.function(cluster.kind, (*key,), make)
+        name = self.outliner.function(cluster.kind, key, make)
         operands = [self.current[each] for each in inputs]
         insertion = ir.InsertionPoint(self.terminator)
         call = new_call(name, operands, [types[result] for result in results], insertion, location)

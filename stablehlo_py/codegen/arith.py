@@ -42,11 +42,11 @@ def apply(f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) 
     """The result of an elementwise op on lanes. Raises KeyError for ops that are not elementwise."""
     name = op.operation.name.removeprefix("hlo.")
     result = ARITH[name](f, op, operands)
-    record = record_of(f"hlo.{name}")
-    if record is not None and record.rounds is Rounds.NEVER:
-        return result
     of = element(op.results[0])
     if of.round is None:  # as wide as its registers
+        return result
+    record = record_of(f"hlo.{name}")
+    if record is not None and record.rounds is Rounds.NEVER:
         return result
     in_bytes = record is not None and record.rounds is Rounds.IN_BYTES
     if in_bytes and of.bits > 8:
