@@ -19,7 +19,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import IN_BOUNDS
 from stablehlo_py.dialect.regions import defined_values
 from stablehlo_py.dialect.symint import is_known
-from stablehlo_py.dialect.types import i64s, inside, shape, symints
+from stablehlo_py.dialect.types import i64s, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import defining
@@ -35,23 +35,32 @@ class ClampBeforeLoops(Pass):
         return "scf.while", "hlo.gather"
 
     def run(self, module: ir.Module) -> bool:
-        roots = self.roots()
-        found = [op for op in inside(module.operation) if op.name in roots]
-        marked = [op for op in found if IN_BOUNDS in op.attributes]
-        for op in marked:
-            del op.attributes[IN_BOUNDS]
-        clamped = [_clamp(op) for op in found if op.name == "scf.while"]
-        return bool(marked) or any(clamped)
+        loops: list[ir.Operation] = []
+        changed = False
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            nonlocal changed
+            name = op.name
+            if name == "scf.while":
+                loops.append(op.operation)
+            elif name == "hlo.gather" and IN_BOUNDS in op.attributes:
+                del op.attributes[IN_BOUNDS]
+                changed = True
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        clamped = [_clamp(loop) for loop in loops]
+        return changed or any(clamped)
 
 
 def _clamp(loop: ir.Operation) -> bool:
-    within, clamped = defined_values(loop), dict[tuple[ir.Value, int], ir.Value]()
+    inside, clamped = defined_values(loop), dict[tuple[ir.Value, int], ir.Value]()
     changed = False
     for op in [view.operation for view in loop.regions[1].blocks[0]]:
         if op.name != "hlo.gather":
             continue
-        places, last = _unshaped(op.operands[1], within), _last(op)
-        if places in within or last is None:
+        places, last = _unshaped(op.operands[1], inside), _last(op)
+        if places in inside or last is None:
             continue
         if (places, last) not in clamped:
             with ir.InsertionPoint(loop), loop.location:
@@ -64,9 +73,9 @@ def _clamp(loop: ir.Operation) -> bool:
     return changed
 
 
-def _unshaped(value: ir.Value, within: set[ir.Value]) -> ir.Value:
+def _unshaped(value: ir.Value, inside: set[ir.Value]) -> ir.Value:
     """What a value is a reshape of, in or before a loop."""
-    while value in within and (reshape := defining(value, "hlo.reshape")) is not None:
+    while value in inside and (reshape := defining(value, "hlo.reshape")) is not None:
         value = reshape.operands[0]
     return value
 

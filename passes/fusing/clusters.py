@@ -184,7 +184,8 @@ class Clusters:
     def _feeds(self, start: Sequence[Cluster], target: Cluster) -> bool:
         """True only where ops lead from a cluster of `start` to the hero of `target`, so that a path does. Outputs that
         others compute, too, say nothing: the ops may lead through these."""
-        outputs = [node for cluster in start for node in cluster.outputs if self.containing[node] == [cluster]]
+        own = [node for cluster in start for node in cluster.outputs if self.containing[node] == [cluster]]
+        outputs = sorted(own, reverse=True)  # what is near takes the shortest search
         known = self._ancestors.setdefault(target.hero, Ancestors(self.graph.nodes, target.hero))
         self._asked += max(0, known.next - min(outputs, default=known.next))
         return self._asked < MOST_ASKED * len(self.graph.nodes) and any(map(known.holds, outputs))

@@ -14,7 +14,7 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from stablehlo_py.codegen.builder import I1, I8, I16, I32, I64, Function, Index, ScalarType, Type, Value, VectorType
 from stablehlo_py.dialect.index_map import row_major_strides
@@ -44,8 +44,8 @@ class Variable:
         return f.bounded(self.value, self.low, self.high)
 
 
-@dataclass(frozen=True)
-class Affine:
+# A tuple, whose hash is quick: what is computed is remembered by where.
+class Affine(NamedTuple):
     """An index of every lane. `lane`: the step from lane to lane; `vector`: a vector of i64 added lane-wise, with its
     bounds.
     """

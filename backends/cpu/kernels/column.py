@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -343,7 +343,7 @@ class _KeptLanes:
             result = []
             rest = iter(totals)
             if before and int(self.columns) * self.bytes < STRIP_BYTES:
-                ahead = c.indices([*outer, replace(columns[0], lane=0)], [add(f, reduced[0], STRIP_ROWS)])
+                ahead = c.indices([*outer, columns[0]._replace(lane=0)], [add(f, reduced[0], STRIP_ROWS)])
                 for each in rows_of(c.fusion, c.space):
                     each.fetch(f, ahead, self.block)
             for column in columns:

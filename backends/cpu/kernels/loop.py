@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import TypeAlias
@@ -470,7 +469,7 @@ class _Loop:
         multiple = lanes if whole or mask else math.gcd(lanes, self.inner)
         column = lane_index(start, self.inner, lanes, multiple)
         if within is not None and isinstance(start, Value):
-            column = replace(column, terms=((Variable(start, *within, multiple), 1),))
+            column = column._replace(terms=((Variable(start, *within, multiple), 1),))
         place = delinearized(self.sizes, [*outer, column])
         e = e or Elemental(f, self.fusion, self.target, lanes)
         if self.alternating:
@@ -489,7 +488,7 @@ class _Loop:
         f, count, of = e.f, len(values), element(self.fusion.outputs[0])
         at = scale(f, linear_index(f, place), count)
         for number in range(count):
-            index = replace(add(f, at, number * self.lanes), lane=min(1, self.lanes - 1))
+            index = add(f, at, number * self.lanes)._replace(lane=min(1, self.lanes - 1))
             part = types.alternating(f, values, range(number * self.lanes, (number + 1) * self.lanes))
             e.write(of, f.parameters["out0"], ((self.outer * self.inner * count, index),), part)
 

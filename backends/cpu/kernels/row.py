@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -383,7 +382,7 @@ class _Row:
             columns = [splat(e.f, column, self.lanes) for column in columns]
             first = linear_index(e.f, places[0])
             for number in range(len(places)):
-                index = replace(add(e.f, first, number * self.lanes), lane=1)
+                index = add(e.f, first, number * self.lanes)._replace(lane=1)
                 part = alternating(e.f, columns, range(number * self.lanes, (number + 1) * self.lanes))
                 for output in (one for one, each in enumerate(self.fusion.outputs) if each == value):
                     e.write(element(value), e.f.parameters[f"out{output}"], ((num_elements(value), index),), part)

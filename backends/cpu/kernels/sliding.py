@@ -8,7 +8,7 @@ have: neighbours in memory are loaded for them. At the ends of the operand, wher
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.codegen import types
@@ -130,9 +130,9 @@ class Sliding:
         window, place = self.window, Affine(0, lane=stride)
         if isinstance(start, Value):
             most = window.size + abs(int(window.high)) + int(window.width * window.dilation) + 2 * self.lanes
-            place = replace(place, terms=((Variable(start, -int(window.low), most), 1),))
+            place = place._replace(terms=((Variable(start, -int(window.low), most), 1),))
         else:
-            place = replace(place, constant=start)
+            place = place._replace(constant=start)
         return inside(self.f, place, window.size, self.lanes)
 
     def _mask(self, part: Value | bool | None) -> Value | None:

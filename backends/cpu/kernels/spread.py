@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -84,10 +83,10 @@ def write_rows(
 ) -> None:
     """As many rows as there are lanes, which are rows at `place`; `sizes`: all rows, and columns."""
     f, (rows, columns) = e.f, sizes
-    first = scale(f, replace(linear_index(f, place), lane=0), columns)
+    first = scale(f, linear_index(f, place)._replace(lane=0), columns)
     one = Elemental(f, fusion, e.target, 1)
     for number in range(columns):
-        flat = replace(add(f, first, number * e.lanes), lane=1)
+        flat = add(f, first, number * e.lanes)._replace(lane=1)
         whole = Elemental(f, fusion, e.target, e.lanes)
         for value in spread:
             domain = (e, place) if over_columns(value, columns) else (one, ((rows, ZERO),))

@@ -17,7 +17,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Protocol
 
 from stablehlo_py.codegen import arith
@@ -142,7 +141,7 @@ class Elemental:
     def place(self, value: ir.Value, indices: Delinearized | Sequence[Affine | Index]) -> Delinearized:
         """A Delinearized from indices, one per dimension of the value; Positions pass."""
         given: Any = indices
-        if all(isinstance(index, tuple) for index in given):
+        if all(type(index) is tuple for index in given):
             return tuple(given)
         return delinearized(shape(value), given)
 
@@ -238,22 +237,22 @@ class Elemental:
                     return self._read_within(of, base, offset, total(place))
             near = None if of.is_complex or (narrow and not known) else self._near(offset, known)
             if near is not None:
-                pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, 1)
+                pointer, rest = address(f, base, offset._replace(lane=0, vector=None), of.storage, 1)
                 mask = None if self.predicate is None or known else as_mask(f, self.predicate, self.lanes)
                 return load_apart(f, of, pointer, rest, near, mask)
             places = known_places(f, offset, self.lanes) if known else None
             if places and known and (not self.target.gathers or 2 * sum(known) <= self.lanes):
-                pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, 1 + of.is_complex)
+                pointer, rest = address(f, base, offset._replace(lane=0, vector=None), of.storage, 1 + of.is_complex)
                 wanted = [place if reads else None for place, reads in zip(places, known, strict=True)]
                 return load_each(f, of, pointer, rest, wanted)
             if offset.vector is None and self.predicate is None and not self.target.gathers:
-                pointer, rest = address(f, base, replace(offset, lane=0), of.storage, 2 if of.is_complex else 1)
+                pointer, rest = address(f, base, offset._replace(lane=0), of.storage, 2 if of.is_complex else 1)
                 return load_steps(f, of, pointer, rest, self.lanes, offset.lane)
             if self.predicate is None and not self.target.gathers:
-                moving, part = replace(offset, constant=0, terms=()), 2 if of.is_complex else 1
+                moving, part = offset._replace(constant=0, terms=()), 2 if of.is_complex else 1
                 low, high = moving.bounds(self.lanes)
                 if self.lanes > 1 and is_known(low, high) and low >= 0 and high < 1 << 32:
-                    pointer, rest = address(f, base, replace(offset, lane=0, vector=None), of.storage, part)
+                    pointer, rest = address(f, base, offset._replace(lane=0, vector=None), of.storage, part)
                     return load_places(f, of, pointer, rest, vector_of(f, moving, self.lanes), int(high))
             return self._gather(of, base, offset)
 
@@ -292,7 +291,7 @@ class Elemental:
         """Neighbours of which some are not wanted, where no instruction leaves these out: all are read, but at the ends
         of the tensor."""
         f, lanes = self.f, self.lanes
-        first = scalar(f, replace(offset, constant=offset.constant + min(0, offset.lane) * (lanes - 1), lane=0))
+        first = scalar(f, offset._replace(constant=offset.constant + min(0, offset.lane) * (lanes - 1), lane=0))
         inside = f.cmp("ult", f.index(first), f.index(count - lanes + 1))
         found = f.if_(
             inside,

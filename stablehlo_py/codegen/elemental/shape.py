@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -291,8 +290,8 @@ def _nearest(e: Elemental, index: Affine, step: IntLike) -> tuple[Affine, Affine
     """The element of the operand at or before the first lane, followed by the next ones; how far before."""
     low, _ = index.bounds(e.lanes)
     lift = -(-maximum(-low, 0) // step)
-    quotient, rest = divmod_(e.f, add(e.f, replace(index, lane=0), lift * step), step, 1)
-    return replace(add(e.f, quotient, -lift), lane=1), rest
+    quotient, rest = divmod_(e.f, add(e.f, index._replace(lane=0), lift * step), step, 1)
+    return add(e.f, quotient, -lift)._replace(lane=1), rest
 
 
 def _spread(e: Elemental, found: Lanes, padding: Lanes, step: int, rest: Affine) -> Lanes:
