@@ -216,7 +216,7 @@ class Assembly:
             bits = int(number) & ((1 << element.bits) - 1)
             bits -= (bits >> (element.bits - 1)) << element.bits
             number = bits
-        key = (bits, type_)
+        key = (bits, type_.text)  # whose hash it knows
         value = self._constants.get(key)
         if value is None:
             ref = self.emit.constant(bits, type_)

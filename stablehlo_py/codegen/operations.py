@@ -315,10 +315,10 @@ class Operations(Assembly):
             if offset == 0:
                 return base
             by, level = offset if abs(offset) < self.emit.static_offsets else self.const(offset), self.level
-            key = ("gep", base.ref, offset, element)
+            key = ("gep", base.ref, offset, element.text)
         else:
             by = self.index(offset)
-            level, key = max(level, by.level), ("gep", base.ref, by.ref, element)
+            level, key = max(level, by.level), ("gep", base.ref, by.ref, element.text)
         return self._pure(key, base.type, level, self.emit.element_address, base, by, element)
 
     def load(self, type_: Type, base: Value, offset: Index = 0, *, align: int | None = None) -> Value:
