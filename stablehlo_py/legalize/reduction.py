@@ -15,6 +15,7 @@ from stablehlo_py.legalize.closures import closed, free_scalars
 from stablehlo_py.legalize.indexing import scatter
 from stablehlo_py.legalize.regions import combined, isolate, promote, simple_combiner, single_combiner
 from stablehlo_py.legalize.rules import Results, block_of, by_rule, rule
+from stablehlo_py.legalize.wide_combiners import widened
 from stablehlo_py.mlir import ir
 
 _WINDOW = ("window_dimensions", "window_strides", "padding")
@@ -29,7 +30,7 @@ def reduce(op: ir.OpView) -> Results:
     operands = list(op.operands)
     kinds = [simple_combiner(block, i, count + i, i) for i in range(count)]
     if None in kinds:
-        return closed(op, count, 2 * count)
+        return closed(op, count, 2 * count) or widened(op)
     dimensions = i64s(op, "dimensions")
     results = []
     for kind, operand, init, result in zip(kinds, operands[:count], operands[count:], op.results, strict=True):
@@ -46,7 +47,7 @@ def reduce_window(op: ir.OpView) -> Results:
     promote(op, enumerate(combined(op)))
     kind = single_combiner(op)
     if kind is None:
-        return closed(op, len(op.operands) // 2, len(op.operands))
+        return closed(op, len(op.operands) // 2, len(op.operands)) or widened(op)
     return build.value("reduce_window", op.results[0].type, *op.operands, kind=kind, **window_of(op))
 
 

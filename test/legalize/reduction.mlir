@@ -137,3 +137,55 @@ func.func @sort(%a: tensor<4xf32>) -> tensor<4xf32> {
   }) {dimension = 0 : i64, is_stable = true} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// A body that rounds computes in f32, its constants too.
+// CHECK-LABEL: func.func @of_16_bits
+// CHECK-DAG: [[A:%[0-9]+]] = "hlo.convert"(%arg0) : (tensor<4xbf16>) -> tensor<4xf32>
+// CHECK-DAG: [[I:%[0-9]+]] = "hlo.convert"(%arg1) : (tensor<bf16>) -> tensor<f32>
+// CHECK: [[R:%[0-9]+]] = stablehlo.reduce([[A]] init: [[I]])
+// CHECK-NEXT: reducer(%arg2: tensor<f32>, %arg3: tensor<f32>)
+// CHECK: "hlo.constant"() {value = dense<2.000000e+00> : tensor<f32>}
+// CHECK: "hlo.exponential"{{.*}} : (tensor<f32>) -> tensor<f32>
+// CHECK: "hlo.convert"([[R]]) : (tensor<f32>) -> tensor<bf16>
+func.func @of_16_bits(%a: tensor<4xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xbf16>, tensor<bf16>) -> tensor<bf16>
+   reducer(%x: tensor<bf16>, %y: tensor<bf16>) {
+    %two = stablehlo.constant dense<2.0> : tensor<bf16>
+    %1 = stablehlo.exponential %x : tensor<bf16>
+    %2 = stablehlo.power %y, %two : tensor<bf16>
+    %3 = stablehlo.add %1, %2 : tensor<bf16>
+    stablehlo.return %3 : tensor<bf16>
+  }
+  return %0 : tensor<bf16>
+}
+
+// One that chooses keeps its type: nothing is rounded.
+// CHECK-LABEL: func.func @choice_of_16_bits
+// CHECK-NOT: "hlo.convert"
+// CHECK: return
+func.func @choice_of_16_bits(%a: tensor<4xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xbf16>, tensor<bf16>) -> tensor<bf16>
+   reducer(%x: tensor<bf16>, %y: tensor<bf16>) {
+    %p = stablehlo.compare LT, %x, %y : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
+    %1 = stablehlo.select %p, %y, %x : tensor<i1>, tensor<bf16>
+    %2 = stablehlo.negate %1 : tensor<bf16>
+    stablehlo.return %2 : tensor<bf16>
+  }
+  return %0 : tensor<bf16>
+}
+
+// So does one that asks for the type.
+// CHECK-LABEL: func.func @codes_of_16_bits
+// CHECK-NOT: "hlo.convert"
+// CHECK: return
+func.func @codes_of_16_bits(%a: tensor<4xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xbf16>, tensor<bf16>) -> tensor<bf16>
+   reducer(%x: tensor<bf16>, %y: tensor<bf16>) {
+    %1 = stablehlo.exponential %x : tensor<bf16>
+    %2 = stablehlo.bitcast_convert %1 : (tensor<bf16>) -> tensor<i16>
+    %3 = stablehlo.bitcast_convert %2 : (tensor<i16>) -> tensor<bf16>
+    %4 = stablehlo.add %3, %y : tensor<bf16>
+    stablehlo.return %4 : tensor<bf16>
+  }
+  return %0 : tensor<bf16>
+}

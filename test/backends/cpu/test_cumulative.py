@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -96,3 +97,16 @@ def test_strips_of_columns_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> Non
     alone = compiled(lambda x: lax.cumlogsumexp(x, 0), x)
     assert kernels != alone.stages["kernels"]
     assert np.asarray(run(x)[0]).tobytes() == np.asarray(alone(x)[0]).tobytes()
+
+
+@pytest.mark.parametrize("size", [9, 1275])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16], ids=lambda dtype: dtype.__name__)
+def test_sums_of_logarithms_grow_to_their_end(dtype: type, size: int) -> None:
+    """A combiner that is rounded to 16 bits at every step would stop adding small numbers to a large one."""
+    x = RNG.standard_normal((3, size)).astype(dtype)
+    rest = np.array(-np.inf, dtype)
+    run = compiled(lambda x: (lax.cumlogsumexp(x, 1), lax.reduce(x, rest, jnp.logaddexp, (1,))), x)
+    exact = np.logaddexp.accumulate(x.astype(np.float64), axis=1)
+    for result, right in zip(run(x), (exact, exact[:, -1]), strict=True):
+        tolerance = float(ml_dtypes.finfo(dtype).eps) * np.abs(exact).max()
+        np.testing.assert_allclose(np.asarray(result).astype(np.float64), right, rtol=0, atol=tolerance)
