@@ -29,9 +29,10 @@ def reduce(op: ir.OpView) -> Results:
     promote(op, enumerate(combined(op)))
     operands = list(op.operands)
     kinds = [simple_combiner(block, i, count + i, i) for i in range(count)]
-    if None in kinds:
-        return closed(op, count, 2 * count) or widened(op)
     dimensions = i64s(op, "dimensions")
+    if None in kinds:
+        sizes = shape(operands[0])
+        return closed(op, count, 2 * count) or widened(op, math.prod(sizes[each] for each in dimensions))
     results = []
     for kind, operand, init, result in zip(kinds, operands[:count], operands[count:], op.results, strict=True):
         if dimensions:
@@ -47,7 +48,8 @@ def reduce_window(op: ir.OpView) -> Results:
     promote(op, enumerate(combined(op)))
     kind = single_combiner(op)
     if kind is None:
-        return closed(op, len(op.operands) // 2, len(op.operands)) or widened(op)
+        in_window = math.prod(i64s(op, "window_dimensions"))
+        return closed(op, len(op.operands) // 2, len(op.operands)) or widened(op, in_window)
     return build.value("reduce_window", op.results[0].type, *op.operands, kind=kind, **window_of(op))
 
 

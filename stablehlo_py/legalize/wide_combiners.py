@@ -3,7 +3,7 @@ growing (`lax.cumlogsumexp` of 1,275 bf16 was wrong by 1.2).
 
     reduce(x, init) { (a, b) -> f(a, b) }   ->   convert(reduce(convert(x), convert(init)) { (a, b) -> f(a, b) })
 
-So do the simple ones, `hlo.reduce` and `hlo.reduce_window`, where the code is made; and XLA's on the CPU.
+The simple ones, `hlo.reduce` and `hlo.reduce_window`, do so where the code is made.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.dialect.ops import Rounds, Work, record_of
 from stablehlo_py.dialect.regions import TERMINATORS
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.legalize.rules import Results, block_of
 from stablehlo_py.mlir import ir
@@ -24,8 +25,14 @@ _WIDENED = frozenset({"hlo.constant", "hlo.broadcast", "hlo.reshape", *TERMINATO
 _OF_A_TYPE = frozenset({"hlo.bitcast_convert", "hlo.convert", "hlo.reduce_precision"})
 
 
-def widened(op: ir.OpView) -> Results:
-    """The results of an op whose body, which is closed, combines f32 instead; None where no step would round."""
+MANY = 32  # values; fewer lose less than it would take to convert the operands
+
+
+def widened(op: ir.OpView, combined: IntLike) -> Results:
+    """The results of an op that combines f32 instead, `combined` values for each. Its body is closed. None where no
+    step would round, or these are few."""
+    if is_known(combined) and combined < MANY:
+        return None
     block = block_of(op)
     inside = [view.operation for view in block.operations]
     if not any(map(_rounds, inside)) or not all(map(_may_be_wide, inside)):

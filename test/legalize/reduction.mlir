@@ -140,15 +140,15 @@ func.func @sort(%a: tensor<4xf32>) -> tensor<4xf32> {
 
 // A body that rounds computes in f32, its constants too.
 // CHECK-LABEL: func.func @of_16_bits
-// CHECK-DAG: [[A:%[0-9]+]] = "hlo.convert"(%arg0) : (tensor<4xbf16>) -> tensor<4xf32>
+// CHECK-DAG: [[A:%[0-9]+]] = "hlo.convert"(%arg0) : (tensor<40xbf16>) -> tensor<40xf32>
 // CHECK-DAG: [[I:%[0-9]+]] = "hlo.convert"(%arg1) : (tensor<bf16>) -> tensor<f32>
 // CHECK: [[R:%[0-9]+]] = stablehlo.reduce([[A]] init: [[I]])
 // CHECK-NEXT: reducer(%arg2: tensor<f32>, %arg3: tensor<f32>)
 // CHECK: "hlo.constant"() {value = dense<2.000000e+00> : tensor<f32>}
 // CHECK: "hlo.exponential"{{.*}} : (tensor<f32>) -> tensor<f32>
 // CHECK: "hlo.convert"([[R]]) : (tensor<f32>) -> tensor<bf16>
-func.func @of_16_bits(%a: tensor<4xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
-  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xbf16>, tensor<bf16>) -> tensor<bf16>
+func.func @of_16_bits(%a: tensor<40xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<40xbf16>, tensor<bf16>) -> tensor<bf16>
    reducer(%x: tensor<bf16>, %y: tensor<bf16>) {
     %two = stablehlo.constant dense<2.0> : tensor<bf16>
     %1 = stablehlo.exponential %x : tensor<bf16>
@@ -163,8 +163,8 @@ func.func @of_16_bits(%a: tensor<4xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
 // CHECK-LABEL: func.func @choice_of_16_bits
 // CHECK-NOT: "hlo.convert"
 // CHECK: return
-func.func @choice_of_16_bits(%a: tensor<4xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
-  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xbf16>, tensor<bf16>) -> tensor<bf16>
+func.func @choice_of_16_bits(%a: tensor<40xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<40xbf16>, tensor<bf16>) -> tensor<bf16>
    reducer(%x: tensor<bf16>, %y: tensor<bf16>) {
     %p = stablehlo.compare LT, %x, %y : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
     %1 = stablehlo.select %p, %y, %x : tensor<i1>, tensor<bf16>
@@ -178,14 +178,28 @@ func.func @choice_of_16_bits(%a: tensor<4xbf16>, %i: tensor<bf16>) -> tensor<bf1
 // CHECK-LABEL: func.func @codes_of_16_bits
 // CHECK-NOT: "hlo.convert"
 // CHECK: return
-func.func @codes_of_16_bits(%a: tensor<4xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
-  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xbf16>, tensor<bf16>) -> tensor<bf16>
+func.func @codes_of_16_bits(%a: tensor<40xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<40xbf16>, tensor<bf16>) -> tensor<bf16>
    reducer(%x: tensor<bf16>, %y: tensor<bf16>) {
     %1 = stablehlo.exponential %x : tensor<bf16>
     %2 = stablehlo.bitcast_convert %1 : (tensor<bf16>) -> tensor<i16>
     %3 = stablehlo.bitcast_convert %2 : (tensor<i16>) -> tensor<bf16>
     %4 = stablehlo.add %3, %y : tensor<bf16>
     stablehlo.return %4 : tensor<bf16>
+  }
+  return %0 : tensor<bf16>
+}
+
+// So do few values.
+// CHECK-LABEL: func.func @few_of_16_bits
+// CHECK-NOT: "hlo.convert"
+// CHECK: return
+func.func @few_of_16_bits(%a: tensor<31xbf16>, %i: tensor<bf16>) -> tensor<bf16> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<31xbf16>, tensor<bf16>) -> tensor<bf16>
+   reducer(%x: tensor<bf16>, %y: tensor<bf16>) {
+    %1 = stablehlo.exponential %x : tensor<bf16>
+    %2 = stablehlo.add %1, %y : tensor<bf16>
+    stablehlo.return %2 : tensor<bf16>
   }
   return %0 : tensor<bf16>
 }

@@ -23,7 +23,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import Combiner, combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.symint import always_at_most, is_known, size_hint
+from stablehlo_py.dialect.symint import is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape, text
 from stablehlo_py.dialect.window import windows_of
 from stablehlo_py.mlir import ir
@@ -76,7 +76,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             types.store(f, of, arith.rounded(f, of, value), f.parameters[f"out{n}"], to, mask)
 
     # Of a few vectors each has code of its own, which knows where windows leave the row.
-    straight = int(blocks) if sliding is not None and always_at_most(blocks, STRAIGHT) else 1
+    straight = int(blocks) if sliding is not None and is_known(blocks) and blocks <= STRAIGHT else 1
 
     def position(i: Value) -> None:
         place = unravel(f, f.idiv(i, blocks // straight), outer)
