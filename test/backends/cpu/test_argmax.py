@@ -76,3 +76,11 @@ def test_places_of_booleans(sizes: tuple[int, ...]) -> None:
             most, least = executable(x)
             np.testing.assert_array_equal(most, x.argmax(axis))
             np.testing.assert_array_equal(least, x.argmin(axis))
+
+
+def test_argmax_names_the_first_nan() -> None:
+    x = RNG.standard_normal((4, 300)).astype(np.float32)
+    x[0, [250, 37, 40]] = x[1, 299] = x[2, 0] = np.nan
+    exported = jax.export.export(jax.jit(lambda x: jnp.argmax(x, axis=1)))(x)
+    (ours,) = shlo.compile(exported, options=shlo.Options(cache_dir=None))(x)
+    np.testing.assert_array_equal(ours, np.argmax(x, axis=1))
