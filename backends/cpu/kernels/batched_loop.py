@@ -31,8 +31,8 @@ from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
-# Vectors whose instructions alternate, of those that are carried, on CPUs with 32 registers: one waits for its own
-# operation before, trip after trip.
+# Vectors whose instructions alternate, of those that are carried: one waits for its own operation before, trip after
+# trip.
 TOGETHER, CARRIED = 4, 12
 
 
@@ -49,11 +49,13 @@ class _Emitter:
         if batch is None:
             raise InternalError("a batched loop has no batch")
         self.batch: Batch = batch
+        self.trips = trip_count(self.loop.operation, {}) or 0
         self.condition, self.body = (region.blocks[0] for region in self.loop.regions)
         results = [result for op in self.body.operations for result in op.operation.results]
         self.values = [value for value in results if num_elements(value) >= batch.size]
         carried = sum(batch.elements(value) for value in self._items(self.body.arguments))
-        together = max(1, min(TOGETHER, CARRIED // carried) * target.registers // 32)
+        most = max(1, min(TOGETHER, CARRIED // carried))
+        together = 1 << (most.bit_length() - 1)  # three vectors are no type of LLVM's
         self.lanes = together * lanes_for(target, [*self.values, *self._items(self.body.arguments)], LEAST // together)
         self.f: Function = phase_function(fusion, target)
 
@@ -72,8 +74,7 @@ class _Emitter:
 
         f.loop(f.begin, f.end, 1, block, nonempty=True)
         trip_ns = sum(COSTS.phase_ns(self.target, [each], 0, 0) * self.batch.elements(each) for each in self.values)
-        trips = trip_count(self.loop.operation, {}) or 1
-        return Kernel.of(phase(f, blocks, trips * trip_ns * lanes / self.target.lanes(32)))
+        return Kernel.of(phase(f, blocks, max(1, self.trips) * trip_ns * lanes / self.target.lanes(32)))
 
     def _places(self, number: int, lane: Affine) -> list[Delinearized]:
         """Where the elements of a carry's items are, of those in the lanes."""
@@ -95,10 +96,12 @@ class _Emitter:
                 found.append(one if self.batch.before[number] is None else splat(self.f, one, self.lanes))
         return found
 
-    def _bound(self, block: ir.Block, lane: Affine, values: Sequence[Lanes]) -> Elemental:
-        """What evaluates a block of the loop, given what is carried."""
+    def _bound(self, block: ir.Block, lane: Affine, before: int, values: Sequence[Lanes]) -> Elemental:
+        """What evaluates a block of the loop, given what is carried. What is the same in all trips is read at the level
+        `before` them, if there are any."""
         # What is carried is in registers, which no index of a loop chooses among.
         e, rest = Elemental(self.f, self.fusion, self.target, self.lanes, self.batch.size), iter(values)
+        e.certain = (before, self.f.level) if self.trips else None
         for number, argument in enumerate(block.arguments):
             held = {self._key(place): next(rest) for place in self._places(number, lane)}
             e.bind(argument, partial(self._held, held))
@@ -119,14 +122,15 @@ class _Emitter:
         """All trips of the items in the lanes; the last block has the results that are the same for all."""
         f = self.f
         initial = self._at(lane, list(self.loop.operands), Elemental(f, self.fusion, self.target, self.lanes))
+        before = f.level
 
         def holds(*carried: Value) -> Value:
-            e = self._bound(self.condition, lane, unpack(carried, initial))
+            e = self._bound(self.condition, lane, before, unpack(carried, initial))
             go: Known = e.value(_source(terminator(self.condition).operands[0]), ())
             return go
 
         def trip(*carried: Value) -> list[Value]:
-            e = self._bound(self.body, lane, unpack(carried, initial))
+            e = self._bound(self.body, lane, before, unpack(carried, initial))
             return pack(self._at(lane, list(terminator(self.body).operands), e))
 
         results = unpack(f.while_(pack(initial), holds, trip), initial)

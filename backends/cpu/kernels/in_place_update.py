@@ -61,26 +61,35 @@ class _Update(InPlaceUpdate):
         lanes = lanes_for(self.target, [value, *values], inner)
         f = phase_function(self.fusion, self.target, suffix)
 
-        def vector(outer: Sequence[Affine], start: Index) -> None:
+        def vector(outer: Sequence[Affine], start: Index, mask: Value | None = None) -> None:
             e = Elemental(f, self.fusion, self.target, lanes)
             if scratch is not None:
                 staged = f.gep(f.shared, scratch, I8)
                 e.bind(value, lambda e, place: e.read(element(value), staged, place))
-            mask = None if inner % lanes == 0 else f.tail_mask(f.isub(inner, start), lanes)
             place = delinearized(sizes, [*outer, lane_index(start, inner, lanes, lanes)])
             result = e.at(value, place, mask)
             pointer, to = destination(f, e, place)
             e.write(element(value), pointer, to, result, mask)
 
         rows, vectors = math.prod(sizes[:-1]), -(-inner // lanes)
+        # Only the last vector of a row has a mask: not all CPUs have stores of some elements, or quick ones.
+        whole = inner // lanes
+
+        def tail(outer: Sequence[Affine]) -> None:
+            vector(outer, f.imul(whole, lanes), f.tail_mask(f.isub(inner, f.imul(whole, lanes)), lanes))
+
         if rows == 1:
-            f.loop(f.begin, f.end, 1, lambda i: vector((), f.imul(i, lanes)), nonempty=True)
+            f.loop(f.begin, f.imin(f.end, whole), 1, lambda i: vector((), f.imul(i, lanes)))
+            if whole != vectors:
+                f.if_(f.cmp("sgt", f.end, f.index(whole)), lambda: tail(()))
             iterations, vectors = vectors, 1
         else:
 
             def row(i: Index) -> None:
                 outer = delinearize(f, ((rows, affine_of(i, rows - 1)),), sizes[:-1], 1)
-                f.loop(0, inner, lanes, lambda start: vector(outer, start))
+                f.loop(0, f.imul(whole, lanes), lanes, lambda start: vector(outer, start))
+                if whole != vectors:
+                    tail(outer)
 
             f.loop(f.begin, f.end, 1, row, nonempty=True)
             iterations = rows

@@ -431,7 +431,7 @@ class _Loop:
         """`vector` for a part of a row, which is not empty; vectors are `step` apart. It gets between which elements a
         vector begins that is neither the row's first one nor among its last two."""
         if not self.parted:
-            f.loop(low, high, step, lambda j: vector(j, None), nonempty=True)
+            self._whole_row(f, low, high, step, vector)
             return
         first, last = step, (self.inner // self.lanes - 1) * step
         for start, end in pairwise([1, *self.seams, self.inner // self.lanes - 1]):
@@ -446,6 +446,19 @@ class _Loop:
             f.loop(start, end, step, lambda j: vector(j, None))
 
         f.loop(0, 2, 1, edge)
+
+    def _whole_row(
+        self, f: Function, low: Index, high: Index, step: int, vector: Callable[[Index, Within], None]
+    ) -> None:
+        """The same of a row whose vectors have one code, but for a last one that has a mask: not all CPUs have stores
+        of some elements, or quick ones."""
+        whole = self.inner // self.lanes
+        if not self.aliased or self.inner % self.lanes == 0 or whole == 0:
+            f.loop(low, high, step, lambda j: vector(j, None), nonempty=True)
+            return
+        within = 0, (whole - 1) * self.lanes
+        f.loop(low, f.imin(high, whole * step), step, lambda j: vector(j, within))
+        f.if_(f.cmp("sgt", f.index(high), f.const(whole * step)), lambda: vector(whole * step, None))
 
     def _vector(
         self,

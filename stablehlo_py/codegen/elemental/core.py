@@ -111,6 +111,8 @@ class Elemental:
     ) -> None:
         self.f, self.target, self.lanes, self.unrolled = f, target, lanes, unrolled
         self.predicate: Value | None = None
+        # What is read in regions of levels up to the second one may be read in one of the first level: they run.
+        self.certain: tuple[int, int] | None = None
         self._bases: dict[ir.Value, Value] = {}
         for number, value in enumerate(fusion.inputs):
             self._bases[value] = f.null() if isinstance(f, DryRun) else f.parameters[f"in{number}"]
@@ -223,7 +225,10 @@ class Elemental:
         if isinstance(f, DryRun):
             f.loads.append((source, offset))
             return self._unknown(f, of, lanes)
-        level = max(offset.level, self.predicate.level if self.predicate else 0, f.safe_level, base.level)
+        safe = f.safe_level
+        if self.certain is not None and safe <= self.certain[1]:
+            safe = self.certain[0]
+        level = max(offset.level, self.predicate.level if self.predicate else 0, safe, base.level)
         with f.at_level(level):
             if offset.uniform:
                 return self._read_uniform(of, base, offset, total(place))
