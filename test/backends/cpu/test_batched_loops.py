@@ -134,6 +134,17 @@ STEPS: list[Callable[[jax.Array, int, Any], jax.Array]] = [
 ]
 
 
+def test_what_stays_is_read_before_the_trips() -> None:
+    """A row that is the same for all rows: its places are no neighbours where it begins anew within a vector."""
+    x, row = numbers(40, 101), numbers(101)
+    function = jax.jit(lambda x, row: lax.fori_loop(0, TRIPS, lambda _, x: x * row + 1, x))
+    executable = shlo.compile(jax.export.export(function)(x, row), options=shlo.Options(threads=1, cache_dir=None))
+    np.testing.assert_allclose(executable(x, row)[0], function(x, row), 1e-3, 1e-5)
+    trips = [block for block in executable.stages["kernels"].split("\n^") if "llvm.fmul" in block]
+    assert trips
+    assert not any("llvm.load" in block or "gather" in block for block in trips)
+
+
 @pytest.mark.parametrize("seed", range(16))
 def test_random_loops_are_those_of_kernels(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -42,6 +42,25 @@ def test_update(starts: tuple[int, int], window: tuple[int, int], attributes, ta
     np.testing.assert_array_equal(run_kernel(text, arrays, target)[0], expected)
 
 
+@pytest.mark.parametrize("sizes", [(1, 333), (7, 45), (3, 5)], ids=str)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.int8, np.float32])
+def test_masks_are_for_the_last_vector_of_a_row(dtype: type, threads: int, sizes: tuple[int, int], target) -> None:
+    """Stores of some bytes are no instruction of AVX2."""
+    (rows, columns), x = sizes, (9 * normal(sizes[0], sizes[1] + 3)).astype(dtype)
+
+    def body(x: ir.Value, u: ir.Value) -> ir.Value:
+        zero, three = (build.constant(np.int32(number), ir.Type.parse("i32")) for number in (0, 3))
+        return build.value("dynamic_update_slice", x.type, x, build.like("negate", u), zero, three)
+
+    name = "i8" if dtype is np.int8 else "f32"
+    types = [f"tensor<{rows}x{width}x{name}>" for width in (columns + 3, columns)]
+    compiled = compile_kernel(build_fusion("in_place_update", types, body, {"hlo.inplace": [0, 0]}), target)
+    update = (9 * normal(*sizes, seed=1)).astype(dtype)
+    np.testing.assert_array_equal(compiled.run([x.copy(), update], threads)[0], np.concatenate([x[:, :3], -update], 1))
+    assert columns < 45 or all("llvm.store" in code for code in compiled.kernel.functions.values())
+
+
 @pytest.mark.parametrize("attributes", IN_PLACE)
 def test_update_computed_from_the_operand(attributes, target) -> None:
     x = normal(10, 40)
