@@ -17,7 +17,7 @@ from functools import partial
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import pack, unpack
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import lanes_for
+from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, power_of_two
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
@@ -54,8 +54,7 @@ class _Emitter:
         results = [result for op in self.body.operations for result in op.operation.results]
         self.values = [value for value in results if num_elements(value) >= batch.size]
         carried = sum(batch.elements(value) for value in self._items(self.body.arguments))
-        most = max(1, min(TOGETHER, CARRIED // carried))
-        together = 1 << (most.bit_length() - 1)  # three vectors are no type of LLVM's
+        together = power_of_two(min(TOGETHER, CARRIED // carried))  # three vectors are no type of LLVM's
         self.lanes = together * lanes_for(target, [*self.values, *self._items(self.body.arguments)], LEAST // together)
         self.f: Function = phase_function(fusion, target)
 

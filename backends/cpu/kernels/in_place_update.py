@@ -9,7 +9,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.in_place_update import Destination, InPlaceUpdate
 from stablehlo_py.backends.common.iteration import cone, refine
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, vectors_of_row
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
@@ -71,25 +71,26 @@ class _Update(InPlaceUpdate):
             pointer, to = destination(f, e, place)
             e.write(element(value), pointer, to, result, mask)
 
-        rows, vectors = math.prod(sizes[:-1]), -(-inner // lanes)
-        # Only the last vector of a row has a mask: not all CPUs have stores of some elements, or quick ones.
-        whole = inner // lanes
+        rows, whole, vectors = math.prod(sizes[:-1]), inner // lanes, -(-inner // lanes)
 
-        def tail(outer: Sequence[Affine]) -> None:
-            vector(outer, f.imul(whole, lanes), f.tail_mask(f.isub(inner, f.imul(whole, lanes)), lanes))
+        def walk(outer: Sequence[Affine], low: Index, high: Index, step: int) -> None:
+            """Part of a row, whose vectors are `step` apart."""
+
+            def last() -> None:
+                start = f.imul(whole, lanes)
+                vector(outer, start, f.tail_mask(f.isub(inner, start), lanes))
+
+            ends = None if inner % lanes == 0 else last
+            vectors_of_row(f, low, high, step, whole * step, lambda i: vector(outer, f.imul(i, lanes // step)), ends)
 
         if rows == 1:
-            f.loop(f.begin, f.imin(f.end, whole), 1, lambda i: vector((), f.imul(i, lanes)))
-            if whole != vectors:
-                f.if_(f.cmp("sgt", f.end, f.index(whole)), lambda: tail(()))
+            walk((), f.begin, f.end, 1)
             iterations, vectors = vectors, 1
         else:
 
             def row(i: Index) -> None:
                 outer = delinearize(f, ((rows, affine_of(i, rows - 1)),), sizes[:-1], 1)
-                f.loop(0, f.imul(whole, lanes), lanes, lambda start: vector(outer, start))
-                if whole != vectors:
-                    tail(outer)
+                walk(outer, 0, inner, lanes)
 
             f.loop(f.begin, f.end, 1, row, nonempty=True)
             iterations = rows

@@ -4,16 +4,18 @@ threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import Function, Index
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.symint import IntLike, always_less
 from stablehlo_py.mlir import ir
 
 GATHERED = 16  # lanes: of 32 bits each, a vector of AVX-512
+STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 
 
 def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: IntLike) -> int:
@@ -34,6 +36,25 @@ def merge_short(sizes: Sequence[IntLike], lanes: int) -> list[IntLike]:
         last = sizes.pop()
         sizes[-1] *= last
     return sizes
+
+
+def vectors_of_row(
+    f: Function,
+    low: Index,
+    high: Index,
+    step: IntLike,
+    whole: IntLike,
+    vector: Callable[[Index], None],
+    last: Callable[[], None] | None,
+) -> None:
+    """`vector` for all of a part of a row, which is not empty, in steps; but `last` for one from `whole` on, where the
+    row is no whole vectors and is written in place. Only that one needs a mask: not all CPUs have stores of some
+    elements, or quick ones."""
+    if last is None:
+        f.loop(low, high, step, vector, nonempty=True)
+        return
+    f.loop(low, f.imin(high, whole), step, vector)
+    f.if_(f.cmp("sgt", f.index(high), f.index(whole)), last)
 
 
 def power_of_two(number: int) -> int:

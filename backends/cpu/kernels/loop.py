@@ -18,7 +18,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.cpu.kernels import block_matrix, concatenate, symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short
+from stablehlo_py.backends.cpu.kernels.iteration import STRAIGHT, empty, lanes_for, merge_short, vectors_of_row
 from stablehlo_py.backends.cpu.kernels.spread import spread_over, write_rows
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -51,7 +51,6 @@ PARTED = 8  # vectors of a row from which on those that reach no edge of it have
 PAIRED_NS = {16: 4.1, 32: 6.0}  # registers -> arithmetic on a vector, from which on two are computed at once
 CHAINED = 0.5  # of it, in one chain of operations at least
 MOST_SEAMS = 4
-STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 FEWEST_STRAIGHT, MOST_PERIODIC = 3, 16  # of some rows at once
 MOST_STRAIGHT = 8  # where their operands stay in registers
 MOST_STRAIGHT_OPS = 160  # of all of them
@@ -431,7 +430,10 @@ class _Loop:
         """`vector` for a part of a row, which is not empty; vectors are `step` apart. It gets between which elements a
         vector begins that is neither the row's first one nor among its last two."""
         if not self.parted:
-            self._whole_row(f, low, high, step, vector)
+            whole = self.inner // self.lanes
+            within = (0, (whole - 1) * self.lanes) if self.aliased and self.inner % self.lanes else None
+            tail = None if within is None else partial(vector, whole * step, None)
+            vectors_of_row(f, low, high, step, whole * step, lambda j: vector(j, within), tail)
             return
         first, last = step, (self.inner // self.lanes - 1) * step
         for start, end in pairwise([1, *self.seams, self.inner // self.lanes - 1]):
@@ -446,19 +448,6 @@ class _Loop:
             f.loop(start, end, step, lambda j: vector(j, None))
 
         f.loop(0, 2, 1, edge)
-
-    def _whole_row(
-        self, f: Function, low: Index, high: Index, step: int, vector: Callable[[Index, Within], None]
-    ) -> None:
-        """The same of a row whose vectors have one code, but for a last one that has a mask: not all CPUs have stores
-        of some elements, or quick ones."""
-        whole = self.inner // self.lanes
-        if not self.aliased or self.inner % self.lanes == 0 or whole == 0:
-            f.loop(low, high, step, lambda j: vector(j, None), nonempty=True)
-            return
-        within = 0, (whole - 1) * self.lanes
-        f.loop(low, f.imin(high, whole * step), step, lambda j: vector(j, within))
-        f.if_(f.cmp("sgt", f.index(high), f.const(whole * step)), lambda: vector(whole * step, None))
 
     def _vector(
         self,

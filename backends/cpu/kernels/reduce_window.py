@@ -16,6 +16,7 @@ from stablehlo_py.backends.common.windows import over_window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import full_lanes, last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
+from stablehlo_py.backends.cpu.kernels.iteration import STRAIGHT
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith, types
@@ -27,8 +28,6 @@ from stablehlo_py.dialect.symint import is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape, text
 from stablehlo_py.dialect.window import windows_of
 from stablehlo_py.mlir import ir
-
-STRAIGHT = 4  # vectors of a row that need no loop
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
