@@ -275,6 +275,14 @@ def known_multiple(a: Affine) -> int:
     return result
 
 
+def _groups(a: Affine, number: IntLike) -> tuple[int, IntLike]:
+    """A divisor of `number`, and what the scalar part of an index is more than a multiple of it: less than it."""
+    divisor = math.gcd(known_multiple(Affine(0, a.terms)), content(number))
+    if divisor and is_known(a.constant):
+        return divisor, int(a.constant) % divisor
+    return math.gcd(divisor, content(a.constant)), 0
+
+
 def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affine, Affine]:
     """(a // divisor, a % divisor) for non-negative a; emits a division only where the bounds do not give the result."""
     if divisor == 1:
@@ -291,14 +299,16 @@ def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affin
     if lanes > 1 and is_known(divisor, a.constant) and is_whole and (places := known_places(f, a, lanes)) is not None:
         return _divmod_constants(f, a, [int(a.constant) + place for place in places], divisor, most)
     if a.vector is None and always_at_most(0, a.lane):
-        multiple = math.gcd(known_multiple(a), content(divisor))
-        if always_less(a.lane * (lanes - 1), multiple):
-            # All lanes of a group fall into one quotient: divide the scalar part.
-            start = scalar(f, a) if always_at_most(0, low) else f.imax(scalar(f, a), 0)
+        multiple, rest = _groups(a, divisor)
+        if always_less(rest + a.lane * (lanes - 1), multiple):
+            # All lanes fall into one quotient, as what begins their group does: divide that.
+            start = scalar(f, Affine(a.constant - rest, a.terms))
+            if not always_at_most(0, low):
+                start = f.imax(start, 0)
             quotient, remainder = f.idiv(start, divisor), f.irem(start, divisor)
             over = affine_of(quotient, maximum(high // divisor, 0))
             under = affine_of(remainder, divisor - multiple, multiple)
-            return over, Affine(under.constant, under.terms, a.lane)
+            return over, Affine(under.constant + rest, under.terms, a.lane)
     return _divmod_lanes(f, a, divisor, lanes, high)
 
 
@@ -424,8 +434,8 @@ def below(f: Function, a: Affine, bound: IntLike, lanes: int) -> Value | bool:
     if always_at_most(bound, low):
         return False
     if a.vector is None:
-        multiple = math.gcd(known_multiple(a), content(bound))
-        if a.lane == 0 or (always_less(0, a.lane) and always_less(a.lane * (lanes - 1), multiple)):
+        multiple, rest = _groups(a, bound)
+        if a.lane == 0 or (always_less(0, a.lane) and always_less(rest + a.lane * (lanes - 1), multiple)):
             start = f.index(scalar(f, a))
             with f.at_level(start.level):
                 return f.cmp("slt", start, f.index(bound))

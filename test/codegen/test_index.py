@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stablehlo_py.codegen.builder import F32, I64, PTR, Function, Value
+from stablehlo_py.codegen.builder import F32, I1, I64, PTR, Function, Value
 from stablehlo_py.codegen.index import (
     ZERO,
     Affine,
@@ -67,6 +67,24 @@ def test_aligned_lanes_share_a_quotient() -> None:
     assert remainder.bounds(16) == (0, 47)
     unaligned, _ = divmod_(f, lane_index(f.parameters["j"], 480, 16), 48, 16)
     assert unaligned.vector is not None
+
+
+def test_lanes_behind_the_beginning_of_their_group_share_its_quotient() -> None:
+    """The last vectors of rows of 31, of which 1,024 are an array that is read again and again."""
+    f = function()
+    row = variable(f, "i", 3072)
+    (quotient, remainder), (other, behind) = (divmod_(f, index(row, 31, at, 1), 1024 * 31, 4) for at in (8, 27))
+    assert scalar(f, quotient) is scalar(f, other)
+    assert scalar(f, add(f, remainder, 19)) is scalar(f, behind)
+    assert remainder.contiguous
+    assert behind.bounds(4) == (27, 1024 * 31 - 1)
+    crossing, _ = divmod_(f, index(row, 31, 28, 1), 1024 * 31, 4)  # its last lane is in the next row
+    assert crossing.vector is not None
+    for place in (0, 1, 1023, 1024, 3071):
+        here = Affine(0, ((Variable(f.const(place), 0, 3071), 31),), 1)
+        parts = [scalar(f, part) for part in divmod_(f, add(f, here, 27), 1024 * 31, 4)]
+        assert parts == [*divmod(place * 31 + 27, 1024 * 31)]
+    assert below(f, index(row, 31, 27, 1), 1024 * 31, 4).type == I1
 
 
 def test_bounds_with_negative_factors_and_lanes() -> None:

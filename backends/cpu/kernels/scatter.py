@@ -134,7 +134,9 @@ def _emit_updates(
             indices[-1] = lane_index(at[len(indices) - 1], layout.updates[-1], lanes)
         return computed(lanes).at(value, indices, mask)
 
-    def vector_at(at: dict[int, Index], to: Index, source: Index, i: Index, lanes: int, mask: Value | None) -> None:
+    def vector_at(
+        at: dict[int, Index], to: Index, source: Index, i: Index, lanes: int, mask: Value | None = None
+    ) -> None:
         elements_at({**at, len(layout.updates) - 1: i}, f.iadd(to, i), f.iadd(source, i), lanes, mask)
 
     def elements_at(at: dict[int, Index], to: Index, source: Index, lanes: int, mask: Value | None) -> None:
@@ -195,17 +197,16 @@ def _each_update(f: Function, counts: list[IntLike], together: int, one: Callabl
     nest(f, [(0, count) for count in (*counts[:-1], counts[-1] // together)], several)
 
 
-def _row_of_vectors(
-    f: Function, length: int, lanes: int, vector_at: Callable[[Index, int, Value | None], None]
-) -> None:
-    """A row of known length, of whole vectors but for its end. Masks only where no vector fits: what a masked store
-    wrote is not forwarded to loads, and rows that follow each other often have the same place."""
-    whole, rest = length // lanes * lanes, length % lanes
+def _row_of_vectors(f: Function, length: int, lanes: int, vector_at: Callable[[Index, int], None]) -> None:
+    """A row of known length. Its end has no mask but vectors of fewer lanes: what a masked store wrote is not forwarded
+    to loads, and rows that follow each other often have the same place; some processors take long over such stores."""
+    whole = length // lanes * lanes
     if length > 8 * lanes:
-        f.loop(0, whole, lanes, lambda i: vector_at(i, lanes, None))
+        f.loop(0, whole, lanes, lambda i: vector_at(i, lanes))
     else:
         for place in range(0, whole, lanes):
-            vector_at(place, lanes, None)
-    if rest:
-        exact = rest & (rest - 1) == 0
-        vector_at(whole, rest if exact else lanes, None if exact else f.tail_mask(rest, lanes))
+            vector_at(place, lanes)
+    while whole < length:
+        fitting = 1 << (length - whole).bit_length() - 1
+        vector_at(whole, fitting)
+        whole += fitting
