@@ -155,10 +155,13 @@ class Clusters:
                 found.setdefault(cluster, []).append(user)
         return found
 
-    def outside_readers(self, cluster: Cluster, node: int) -> dict[Cluster, list[int]]:
-        """The same of clusters that read a node from the memory that `cluster` writes it to."""
-        found = self.readers(node)
-        return {each: users for each, users in found.items() if each is not cluster and node not in each.members}
+    def outside_readers(self, node: int) -> dict[Cluster, list[int]]:
+        """The same of clusters that read a node from the memory that another one writes it to."""
+        return {each: users for each, users in self.readers(node).items() if node not in each.members}
+
+    def is_read_from_memory(self, node: int) -> bool:
+        """Are there such clusters?"""
+        return any(node not in each.members for user in self.users[node] for each in self.containing[user])
 
     def followers(self, among: Sequence[Cluster]) -> list[list[int]]:
         """For each of these clusters the positions of those that read what it writes."""

@@ -89,28 +89,30 @@ class _Block:
         ]
         self.last = self.graph.nodes[-1].index
         self.terminator = self.graph.nodes[-1].op
+        self.end = ir.InsertionPoint(self.terminator)
 
     def run(self) -> None:
-        self._drop_unread_outputs()
-        for cluster in self._order():
+        everything = self.clusters.all()
+        self._drop_unread_outputs(everything)
+        for cluster in self._order(everything):
             self._emit(cluster)
         self._erase()
 
-    def _drop_unread_outputs(self) -> None:
+    def _drop_unread_outputs(self, everything: Sequence[Cluster]) -> None:
         """Outputs that nobody outside reads are not written; reshapes at the border of a fusion become views at the
         top level."""
-        for cluster in self.clusters.all():
-            nodes = self.graph.nodes
+        nodes = self.graph.nodes
+        for cluster in everything:
             if cluster.kind in ("control", "view", "constant"):
                 continue
             if not nodes[cluster.hero].stays or len(cluster.members) > 1:
-                cluster.outputs = [node for node in cluster.outputs if self.clusters.outside_readers(cluster, node)]
+                cluster.outputs = [node for node in cluster.outputs if self.clusters.is_read_from_memory(node)]
 
-    def _order(self) -> list[Cluster]:
+    def _order(self, everything: Sequence[Cluster]) -> list[Cluster]:
         """A topological order of the clusters that keeps to the original order where it can."""
         everything = [
             cluster
-            for cluster in self.clusters.all()
+            for cluster in everything
             if cluster.kind in _TOP_LEVEL or cluster.outputs or self.graph.nodes[cluster.hero].stays
         ]
         order = topological_order(self.clusters.followers(everything))
@@ -173,32 +175,35 @@ class _Block:
     def _body_order(self, members: set[int], outputs: list[int]) -> list[int]:
         """Members in depth-first order from the results, so that equal fusions have equal bodies wherever their ops
         came from."""
-        nodes = self.graph.nodes
+        nodes, left = self.graph.nodes, set(members)
         order: list[int] = []
-        done: set[int] = set()
         stack = outputs[::-1]
         while stack:
             index = stack.pop()
             if index < 0:  # the complement of a member, behind what it needs
                 order.append(~index)
-            elif index not in done:
-                done.add(index)
-                stack.append(~index)
-                stack += [each for each in reversed(nodes[index].producers) if each in members and each not in done]
+            elif index in left:
+                left.remove(index)
+                needed = [each for each in nodes[index].producers if each in left]
+                if needed:
+                    stack.append(~index)
+                    stack += needed[::-1]
+                else:
+                    order.append(index)
         return order
 
     def _call(self, cluster: Cluster, members: list[int], outputs: list[int]) -> None:
-        nodes, types, descriptions = self.graph.nodes, self.graph.types, self.descriptions
+        nodes, types = self.graph.nodes, self.graph.types
         body = [nodes[index] for index in members]
-        values = dict.fromkeys([value for node in body for value in (*node.operands, *node.results)])
-        local = dict(zip(values, count()))  # value -> number inside the fusion
-        made = {result for node in body for result in node.results}
-        inputs = [value for value in values if value not in made]
+        read = [operand for node in body for operand in node.operands]
+        local = dict(zip([result for node in body for result in node.results], count()))  # by number in the fusion
+        inputs = [value for value in dict.fromkeys(read) if value not in local]
+        local.update(zip(inputs, count(len(local))))
         results = [result for index in outputs for result in nodes[index].results]
         key = (
             cluster.kind,
-            *[descriptions[index] for index in members],
-            *[local[operand] for node in body for operand in node.operands],
+            *[self.descriptions[index] for index in members],
+            *[local[operand] for operand in read],
             *[types[value] for value in inputs],
             *[local[result] for result in results],
             *[region_key(node.op) for node in body if node.role == ALONE and len(node.op.regions)],
@@ -210,8 +215,7 @@ class _Block:
 
         name = self.outliner.function(cluster.kind, key, make)
         operands = [self.current[each] for each in inputs]
-        insertion = ir.InsertionPoint(self.terminator)
-        call = new_call(name, operands, [types[result] for result in results], insertion, location)
+        call = new_call(name, operands, [types[result] for result in results], self.end, location)
         for number, value in zip(results, call.results, strict=True):
             self._replace(number, value)
             self.current[number] = value

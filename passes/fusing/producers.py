@@ -177,7 +177,7 @@ class ProducerFusion:
         is_output = node.role == LOOP and node.index in fusion.outputs
         if not is_output or not is_derived(self.clusters, fusion, node.index):
             return
-        readers = self.clusters.outside_readers(fusion, node.index)
+        readers = self.clusters.outside_readers(node.index)
         plans = [(cluster, self._admit(cluster, node, users)) for cluster, users in readers.items()]
         if not readers or not all(plan for _, plan in plans):
             return
