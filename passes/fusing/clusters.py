@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TypeAlias
 
 from stablehlo_py.dialect.symint import IntLike, size_hint
@@ -92,16 +94,35 @@ class Ancestors:
     what they depend on."""
 
     def __init__(self, nodes: Sequence[Node], node: int) -> None:
-        self._nodes, self._found, self.next = nodes, {node}, node  # next: whose producers are not among them yet
+        self._nodes, self._found = nodes, {node}
+        self._waiting: list[int] = []  # a heap of complements of those whose producers are not among them yet
+        self.visited = 0
+        self._visit(node)
 
-    def holds(self, node: int) -> bool:
-        """Whether a node is one of them."""
-        found = self._found
-        for index in range(self.next, node, -1):
-            if index in found:
-                found.update(self._nodes[index].producers)
-        self.next = min(self.next, node)
+    def holds(self, node: int, known: Mapping[int, Ancestors] = MappingProxyType({})) -> bool:
+        """Whether a node is one of them. What those by their nodes that are `known` depend on is taken over: in a
+        network and its gradient, each layer asks about the layers that the one before has asked about."""
+        found, waiting = self._found, self._waiting
+        while node not in found and waiting and ~waiting[0] > node:
+            index = ~heapq.heappop(waiting)
+            if index in known:
+                self._adopt(known[index])
+            else:
+                self._visit(index)
         return node in found
+
+    def _visit(self, node: int) -> None:
+        self.visited += 1
+        for producer in self._nodes[node].producers:
+            if producer >= 0 and producer not in self._found:
+                self._found.add(producer)
+                heapq.heappush(self._waiting, ~producer)
+
+    def _adopt(self, other: Ancestors) -> None:
+        left = [each for each in self._waiting if ~each not in other._found]
+        self._waiting[:] = left + other._waiting
+        heapq.heapify(self._waiting)
+        self._found |= other._found
 
 
 #: Kinds of nodes by themselves; an op that is alone in its fusion gives it its name.
@@ -189,9 +210,14 @@ class Clusters:
         others compute, too, say nothing: the ops may lead through these."""
         own = [node for cluster in start for node in cluster.outputs if self.containing[node] == [cluster]]
         outputs = sorted(own, reverse=True)  # what is near takes the shortest search
-        known = self._ancestors.setdefault(target.hero, Ancestors(self.graph.nodes, target.hero))
-        self._asked += max(0, known.next - min(outputs, default=known.next))
-        return self._asked < MOST_ASKED * len(self.graph.nodes) and any(map(known.holds, outputs))
+        ancestors = self._ancestors.get(target.hero) or Ancestors(self.graph.nodes, target.hero)
+        self._ancestors[target.hero] = ancestors
+        before = ancestors.visited
+        found = self._asked < MOST_ASKED * len(self.graph.nodes) and any(
+            ancestors.holds(node, self._ancestors) for node in outputs
+        )
+        self._asked += ancestors.visited - before
+        return found
 
     def followers_of(self, cluster: Cluster) -> list[Cluster]:
         """Clusters that read what this one writes; some of them more than once."""
