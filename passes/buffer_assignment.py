@@ -114,7 +114,7 @@ def memory_plan(module: ir.Module) -> list[Entry]:
             if place.space != ARENA or program.number[step.op.results[index]] != number:
                 continue
             value = program.values[number]
-            name = step.op.attributes["callee"].value if step.name == "func.call" else step.name
+            name = step.callee or step.name
             kind = f"{name} ({fusions[name].attributes[FUSION].value})" if name in fusions else name
             entries.append(Entry(kind, place.offset, place.size, value.first, value.last, describe(step.op.location)))
     return sorted(entries, key=lambda entry: (-size_hint(entry.size), entry.first))
@@ -171,9 +171,8 @@ def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operatio
     variants: dict[tuple[str, tuple[int, ...]], str] = {}
     used: set[str] = set()
     for step in plan.program.ops:
-        if step.name != "func.call":
+        if not (name := step.callee):
             continue
-        name = step.op.attributes["callee"].value
         shared = plan.pairs_of(step)
         variant = variants.get((name, shared))
         if variant is None:
@@ -196,6 +195,7 @@ def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operatio
             variants[(name, shared)] = variant
         if variant != name:
             step.op.attributes["callee"] = ir.FlatSymbolRefAttr.get(variant)
+            step.callee = variant
 
 
 def _mark_free(module: ir.Module, plan: Plan, intervals: list[Interval], offsets: list[IntLike]) -> None:
@@ -204,8 +204,8 @@ def _mark_free(module: ir.Module, plan: Plan, intervals: list[Interval], offsets
         return
     calls: dict[str, list[int]] = {}
     for step in plan.program.ops:
-        if step.name == "func.call":
-            calls.setdefault(step.op.attributes["callee"].value, []).append(step.start)
+        if step.callee:
+            calls.setdefault(step.callee, []).append(step.start)
     arena = module.operation.attributes[ARENA_BYTES].value
     free = free_memory(intervals, offsets, calls)
     marked = {name: ir.DenseI64ArrayAttr.get(places) for name, places in free.items() if places != [arena]}

@@ -93,6 +93,7 @@ class _Graph:
         self.makes: list[list[int]] = []  # op -> roots
         self.size: list[int] = []  # root -> bytes
         self.readers: list[list[int]] = []  # root -> ops
+        self.callees: list[str] = []  # op -> the function that it calls, "" where it is no call
         self.number: dict[ir.Value, int] = {}
         self.root: list[int] = []
         self.maker: list[int] = []
@@ -102,14 +103,14 @@ class _Graph:
         for op in self.ops:
             self._op(op)
         self.kept = {self.root[self.number[value]] for value in self.terminator.operands if value in self.number}
-        self.over = [self._overwritten(op, pairs) for op in self.ops]
+        self.over = [self._overwritten(*each, pairs) for each in zip(self.ops, self.callees, strict=True)]
         if self.terminator.name == "func.return":
             self._place_results()
         self.made = [sum(self.size[root] for root in roots) for roots in self.makes]  # op -> bytes
 
-    def _overwritten(self, op: ir.Operation, pairs: Mapping[str, InPlace]) -> list[tuple[int, int]]:
+    def _overwritten(self, op: ir.Operation, callee: str, pairs: Mapping[str, InPlace]) -> list[tuple[int, int]]:
         """Roots of an op's operands and results that may share memory, if nobody reads the operand later."""
-        allowed = pairs.get(op.attributes["callee"].value) if op.name == "func.call" else None
+        allowed = pairs.get(callee)
         found = []
         for position, output in sorted(allowed.may) if allowed else ():
             operand = self.number.get(op.operands[position])
@@ -149,6 +150,7 @@ class _Graph:
             self.readers[root].append(index)
         self.reads.append(roots)
         name = op.name
+        self.callees.append(op.attributes["callee"].value if name == "func.call" else "")
         shown, sized = roots[0] if name == "hlo.reshape" and roots else None, name not in _NO_MEMORY
         self.makes.append([self._value(result, index, shown, sized) for result in op.results])
 
@@ -158,7 +160,8 @@ class _Graph:
 
     def order_effects(self, pure: Collection[str]) -> None:
         """Ops with side effects follow each other as they do now; `pure` names functions without."""
-        impure = [index for index, op in enumerate(self.ops) if not is_pure(op, pure)]
+        callees = self.callees
+        impure = [index for index, op in enumerate(self.ops) if callees[index] not in pure and not is_pure(op, pure)]
         for first, second in pairwise(impure):
             self._edge(first, second)
 
@@ -166,9 +169,9 @@ class _Graph:
 
     def order_overwrites(self, updates: Mapping[str, int]) -> None:
         """Readers of memory that an op will overwrite come before that op, where dependencies allow it."""
-        for index, op in enumerate(self.ops):
-            if op.name == "func.call" and (callee := op.attributes["callee"].value) in updates:
-                target = self.number.get(op.operands[updates[callee]])
+        for index, callee in enumerate(self.callees):
+            if callee in updates:
+                target = self.number.get(self.ops[index].operands[updates[callee]])
                 if target is not None:
                     self._readers_first(self.root[target], index)
         block = self.terminator.operation.block
@@ -262,7 +265,8 @@ class _Graph:
                 for operand, result in self.over[index]
                 if left[operand] == 1 and operand not in self.kept
             }
-            highest = max(highest, live - sum(self.size[operand] for operand in set(over.values())))
+            shared = sum(self.size[operand] for operand in set(over.values())) if over else 0
+            highest = max(highest, live - shared)
             total += live
             for root in self.reads[index]:
                 left[root] -= 1

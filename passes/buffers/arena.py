@@ -50,11 +50,12 @@ def _best_gap(begins: np.ndarray, ends: np.ndarray, wanted: int) -> int:
     if not len(begins):
         return 0
     ends = np.maximum.accumulate(ends)
-    starts = np.concatenate(([0], ends[:-1]))
-    gaps = begins - starts
-    fitting = np.nonzero(gaps >= wanted)[0]
+    gaps = begins.copy()  # before each
+    gaps[1:] -= ends[:-1]
+    (fitting,) = (gaps >= wanted).nonzero()
     if len(fitting):
-        return int(starts[fitting[gaps[fitting].argmin()]])
+        smallest = fitting[gaps[fitting].argmin()]
+        return int(begins[smallest] - gaps[smallest])
     return int(ends[-1])
 
 

@@ -52,15 +52,19 @@ def updated_input(function: ir.Operation, rules: Mapping[str, InPlaceRule]) -> i
 
 def element_by_element(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
     """Every iteration reads its elements before it writes its own."""
-    same = _read_in_place(block, ops)
-    return InPlace(frozenset(pair for pair in _alike(block, ops) if pair[0] in same))
+    alike = _alike(block, ops)
+    same = _read_in_place(block, ops) if alike else ()
+    return InPlace(frozenset(pair for pair in alike if pair[0] in same))
 
 
 def row_by_row(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
     """The same within a row, whose last phase writes what needs every reduction, and has the size of its operands."""
+    pairs = element_by_element(block, ops).may
+    if not pairs:
+        return NOWHERE
     full = largest(num_elements(op.operands[0]) for op in ops if op.name == "hlo.reduce")
     late = {output for output in _last_phase(ops) if num_elements(ops[-1].operands[output]) == full}
-    return InPlace(frozenset(pair for pair in element_by_element(block, ops).may if pair[1] in late))
+    return InPlace(frozenset(pair for pair in pairs if pair[1] in late))
 
 
 def all_at_once(elements: int) -> InPlaceRule:

@@ -33,7 +33,7 @@ class BlockInfo:
 @dataclass(slots=True)
 class Step:
     """One op. `operands` and `results` are value numbers (-1 for what is not a tensor); positions `start` to `end`
-    hold its regions."""
+    hold its regions. `callee` is the function that a call names, "" of other ops."""
 
     op: ir.Operation
     name: str
@@ -41,6 +41,7 @@ class Step:
     start: int
     end: int
     operands: list[int]
+    callee: str = ""
     results: list[int] = field(default_factory=list)
     arguments: list[list[int]] = field(default_factory=list)  # of each region
     regions: list[BlockInfo] = field(default_factory=list)
@@ -106,7 +107,7 @@ class Program:
             if around is not None and self.ops[around].name == "scf.while":
                 self._until_end.setdefault(around, []).append(number)
             inside = inside.parent
-        used.last = max(used.last, position)
+        used.last = position  # none was later
         return number
 
     def _visit(self, block: ir.Block, info: BlockInfo) -> None:
@@ -114,7 +115,8 @@ class Program:
             op = view.operation
             name = op.name
             start = self._tick()
-            step = Step(op, name, info, start, start, [self._use(value, info, start) for value in op.operands])
+            callee = op.attributes["callee"].value if name == "func.call" else ""
+            step = Step(op, name, info, start, start, [self._use(value, info, start) for value in op.operands], callee)
             info.terminator = number = len(self.ops)
             self.ops.append(step)
             if name == "hlo.reshape":
@@ -165,7 +167,7 @@ class Program:
                 self._visit(block, inner)
         step.end = self._tick()
         for value in self._until_end.pop(number, ()):
-            self.values[value].last = max(self.values[value].last, step.end)
+            self.values[value].last = step.end
 
 
 def unchanged_carries(op: ir.Operation) -> list[bool]:

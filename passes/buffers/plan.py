@@ -46,7 +46,7 @@ class Plan:
         # First what leaves no choice, then inner before outer: a copy that is asked for must find a place in the
         # next round.
         for step in self.program.ops:
-            if step.name == "func.call" and self._in_place(step).must:
+            if step.callee and self._in_place(step).must:
                 self._update(step)
         for step in sorted(self.program.ops, key=lambda step: step.end):
             if step.name == "scf.while":
@@ -56,11 +56,11 @@ class Plan:
         self._results(donors)
         if reuse and not self.copies:
             for step in self.program.ops:
-                if step.name == "func.call":
+                if step.callee:
                     self._reuse(step)
 
     def _in_place(self, step: Step) -> InPlace:
-        return self._pairs.get(step.op.attributes["callee"].value, NOWHERE)
+        return self._pairs.get(step.callee, NOWHERE)
 
     # --- structure ---------------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class Plan:
         """Unite a value with what its maker may read in place."""
         meeting = self.program.values[value].first
         maker = self._at.get(meeting)
-        allowed = maker is not None and maker.name == "func.call" and self._meets(maker, value, other)
+        allowed = maker is not None and maker.callee and self._meets(maker, value, other)
         return self.classes.unite(value, other, meeting if allowed else -1)
 
     def _meets(self, step: Step, result: int, other: int) -> bool:
@@ -152,7 +152,7 @@ class Plan:
                 value,
             )
             meets = maker is not None and (
-                (maker.name == "func.call" and self._meets(maker, entry, argument))
+                (maker.callee and self._meets(maker, entry, argument))
                 or (
                     maker.name == "hlo.copy" and maker.operands[0] == argument
                 )  # a copy onto itself, which does nothing
@@ -192,8 +192,8 @@ class Plan:
     def pairs_of(self, step: Step) -> tuple[int, ...]:
         """input, output, ... of a call that share memory now."""
         found: list[int] = []
+        results = [self.classes.of(result) for result in step.results]
         for position, operand in enumerate(step.operands):
-            for output, result in enumerate(step.results):
-                if operand >= 0 and self.classes.same(operand, result):
-                    found += (position, output)
+            if operand >= 0 and (root := self.classes.of(operand)) in results:
+                found += (at for output, each in enumerate(results) if each == root for at in (position, output))
         return tuple(found)
