@@ -46,12 +46,15 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the name of an op says: `role` and `name` of its node, what it does, its flops for an element, whether it
-    must not be evaluated twice, whether it stays without users, and which of its attributes are read."""
+    """What the name of an op says: `role` and `name` of its node, what it does, whether element i of the result comes
+    from element i of each operand, whether it reads no memory, its flops for an element, whether it must not be
+    evaluated twice, whether it stays without users, and which of its attributes are read."""
 
     role: int
     name: str
     work: Work
+    in_order: bool
+    free: bool
     flops: int
     expensive: bool
     stays: bool
@@ -68,25 +71,31 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self, index: int, op: ir.Operation, facts: Facts, operands: list[int], producers: list[int], outside: bool
+        self,
+        index: int,
+        op: ir.Operation,
+        facts: Facts,
+        operands: list[int],
+        producers: list[int],
+        results: list[int],
+        info: TensorInfo | None,
+        outside: bool,
     ) -> None:
         self.index = index
         self.op = op
-        self.name = name = facts.name
+        self.name = facts.name
         self.role = facts.role
         self.operands = operands
         self.producers = producers
         self.outside = outside  # a constant expression of an enclosing block, cloned where it is used
-        self.results: list[int] = []
-        self.shape: tuple[IntLike, ...] = ()
-        self.elements: IntLike = 0
-        self.work = work = facts.work
+        self.results = results
+        self.shape, self.elements = (info.shape, info.elements) if info else ((), 0)  # of the first result
+        self.work = facts.work
         self.flops = facts.flops
         self.expensive = facts.expensive
-        self.free = work is Work.INDICES
-        # Result element i comes from element i of each operand.
-        self.in_order = work is Work.ELEMENTS or name == "reshape"
-        self.stays = facts.stays  # also without users
+        self.free = facts.free
+        self.in_order = facts.in_order
+        self.stays = facts.stays
         self.attributes: Mapping[str, tuple[IntLike, ...]] = _NONE
 
 
@@ -149,7 +158,10 @@ class Graph:
     def _add(self, op: ir.Operation, outside: bool = False) -> None:
         facts = self._facts_of(op)
         known = self._ids.get
-        operands = [each if (each := known(value)) is not None else self._outside(value) for value in op.operands]
+        operands = []
+        for value in op.operands:
+            number = known(value)
+            operands.append(self._outside(value) if number is None else number)
         if facts.role == CONTROL and len(op.regions):
             seen = set(operands)
             for value in captured_values(op):
@@ -158,15 +170,16 @@ class Graph:
                     seen.add(number)
                     operands.append(number)
         index, producer, users = len(self.nodes), self.producer, self.users
-        node = Node(index, op, facts, operands, [producer[operand] for operand in operands], outside)
+        producers = []
+        for operand in operands:
+            producers.append(producer[operand])
+            users[operand].append(index)
+        results = [self._value(result, index) for result in op.results]
+        info = self.info[results[0]] if results else None
+        node = Node(index, op, facts, operands, producers, results, info, outside)
         self.nodes.append(node)
         if facts.role == DOT:
             self.dots.append(node)
-        node.results = results = [self._value(result, index) for result in op.results]
-        for operand in operands:
-            users[operand].append(index)
-        if results and (info := self.info[results[0]]) is not None:
-            node.shape, node.elements = info.shape, info.elements
         if facts.name in ("broadcast", "bitcast_convert"):
             node.in_order = self.elements(operands[0]) == node.elements
         if facts.attributes:
@@ -225,10 +238,13 @@ def is_small_constant(op: ir.Operation) -> bool:
 def _facts(costs: Costs, name: str) -> Facts:
     role, short = _role(name)
     record = record_of(name)
+    work = Work.OPAQUE if record is None else record.work
     return Facts(
         role=role,
         name=short,
-        work=Work.OPAQUE if record is None else record.work,
+        work=work,
+        in_order=work is Work.ELEMENTS or short == "reshape",
+        free=work is Work.INDICES,
         flops=flops_per_element(record),
         expensive=costs.is_expensive(record),
         stays=role == ALONE and effect_kind(name) in (CUSTOM_CALL, IMPURE),
