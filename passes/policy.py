@@ -21,6 +21,8 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import InPlaceRule
 from stablehlo_py.targets import DEFAULT_TARGET, find_backend
 
+_NO_OPS = frozenset[str]()
+
 
 def flops_per_element(record: Record | None) -> int:
     """Flops for one result element of an elementwise or data-movement op; 0 if it only moves data, 1 if nothing is
@@ -237,9 +239,10 @@ class FusionPolicy:
     batches: BatchLimits | None = None
     in_place: Mapping[str, InPlaceRule] = field(default_factory=dict)
 
-    def holds(self, kind: str, op: str) -> bool:
-        """May a fusion of that kind take in an op, by its name without the dialect, or its operands?"""
-        return op not in self.apart.get(kind, ())
+    def not_held(self, kind: str) -> frozenset[str]:
+        """The ops, by their names without the dialect, that a fusion of that kind takes in neither themselves nor
+        their operands."""
+        return self.apart.get(kind, _NO_OPS)
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ class Clusters:
 
     def reaches(self, start: list[Cluster], target: Cluster) -> bool:
         """Is there a path from a cluster of `start` to `target`? True also when the search becomes too long to say."""
-        stack, seen = list(start), set()
+        stack, seen = [cluster for cluster in start if cluster.rank <= target.rank], set()
         while stack:
             cluster = stack.pop()
             if cluster is target:

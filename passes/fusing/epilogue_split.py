@@ -9,7 +9,7 @@ are many. The layers of a model ask the same question again and again, so answer
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stablehlo_py.dialect.ops import Work
@@ -86,27 +86,34 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
     graph = clusters.graph
     bit = {index: 1 << position for position, index in enumerate(indices)}
     nodes = [graph.nodes[index] for index in indices]
-    members: list[int] = []
     read = fusable = cheap = free = 0
     for here, index, node in zip(bit.values(), indices, nodes, strict=True):
-        others = [user for user in clusters.users[index] if user not in bit]
-        read |= here if others or not clusters.users[index] else 0
+        users = clusters.users[index]
+        others = [user for user in users if user not in bit]
+        read |= here if others or not users else 0
         fusable |= here if all(graph.nodes[user].role in (LOOP, REDUCE) for user in others) else 0
-        members.append(sum(bit[producer] for producer in set(node.producers) if producer in bit))
         cheap |= here if _is_cheap(graph, node, bit) else 0
         free |= here if node.free else 0
     return Description(
         hero=bit[cluster.hero],
-        users=tuple(sum(bit[user] for user in clusters.users[index] if user in bit) for index in indices),
-        producers=tuple(members),
-        bytes=tuple(size_hint(graph.bytes(node.results[0])) for node in nodes),
-        flops=tuple(node.flops for node in nodes),
+        users=tuple([_mask(bit, clusters.users[index]) for index in indices]),
+        producers=tuple([_mask(bit, node.producers) for node in nodes]),
+        bytes=tuple([size_hint(graph.bytes(node.results[0])) for node in nodes]),
+        flops=tuple([node.flops for node in nodes]),
         read=read,
         fusable=fusable,
         cheap=cheap,
         free=free,
         duplicate_flops=graph.costs.duplicate_flops,
     )
+
+
+def _mask(bit: Mapping[int, int], nodes: Iterable[int]) -> int:
+    """The bits of those nodes that have one."""
+    mask = 0
+    for node in nodes:
+        mask |= bit.get(node, 0)
+    return mask
 
 
 @functools.lru_cache(ANSWERS_KEPT)

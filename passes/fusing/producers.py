@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
@@ -32,7 +32,7 @@ from stablehlo_py.passes.fusing.epilogue_split import is_derived
 from stablehlo_py.passes.fusing.epilogues import is_view_chain
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE, UPDATE, Graph, Node
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
-from stablehlo_py.passes.fusing.skewed import is_skewed
+from stablehlo_py.passes.fusing.skewed import SKEWING, is_skewed
 
 #: Kinds that compute what they read, where that pays.
 _FUSING = frozenset(
@@ -243,11 +243,12 @@ class ProducerFusion:
             return ProducerPlan(cluster.elements, None)
         if cluster.kind not in _FUSING or (len(cluster.members) >= self.policy.body_ops and not costs_nothing):
             return None
+        apart = self.policy.not_held(cluster.kind)
         trip_count: IntLike = 0
         index_map: IndexMap = None
         view = False
         for user in users:
-            step = self._step(cluster, self.graph.nodes[user], node)
+            step = self._step(cluster, self.graph.nodes[user], node, apart)
             if step is None:
                 return None
             if step[1] is VIEW:
@@ -262,7 +263,7 @@ class ProducerFusion:
         plan = ProducerPlan(trip_count, index_map)
         if node.role == REDUCE:
             return self._admit_reduce(cluster, node, plan)
-        return self._admit_loop(cluster, node, users, plan)
+        return self._admit_loop(cluster, node, users, plan) if node.name not in apart else None
 
     def _admit_constant(self, cluster: Cluster, node: Node, users: Sequence[int]) -> ProducerPlan | None:
         if cluster.kind in ("control", "view", "constant"):
@@ -277,13 +278,15 @@ class ProducerFusion:
                 return None
         return ProducerPlan(cluster.elements, None)
 
-    def _step(self, cluster: Cluster, user: Node, node: Node) -> tuple[IntLike, IndexMap] | None:
+    def _step(
+        self, cluster: Cluster, user: Node, node: Node, apart: Collection[str]
+    ) -> tuple[IntLike, IndexMap] | None:
         """(trip_count, index map) of `node` as an operand of one member of the cluster; None where it must be read
         from memory."""
         trip_count, index_map = place = cluster.members[user.index]
         if user.role == DOT or index_map is VIEW:
             return (0, VIEW) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
-        if not self.policy.holds(cluster.kind, user.name):
+        if user.name in apart:
             return None
         if user.in_order:
             return place
@@ -332,24 +335,23 @@ class ProducerFusion:
     def _admit_loop(
         self, cluster: Cluster, node: Node, users: Sequence[int], plan: ProducerPlan
     ) -> ProducerPlan | None:
-        if not self.policy.holds(cluster.kind, node.name):
+        name, kind = node.name, cluster.kind
+        if name == "transpose" and kind not in self.policy.transposing and moves_minor_dimension(node):
             return None
-        if cluster.kind not in self.policy.transposing and node.name == "transpose" and moves_minor_dimension(node):
+        if name == "concatenate" and not self._takes_pieces(node):
             return None
-        if node.name == "concatenate" and not self._takes_pieces(node):
-            return None
-        if cluster.kind == "in_place_update" and self._reads(cluster.hero, node) == inplace.ELSEWHERE:
+        if kind == "in_place_update" and self._reads(cluster.hero, node) == inplace.ELSEWHERE:
             return None  # the operand is overwritten while it would be read
-        if cluster.kind in ("attention", "scores") and node.index in self.clusters.masks:
+        if kind in ("attention", "scores") and node.index in self.clusters.masks:
             return plan
-        if cluster.kind == "scatter" and not scattered.is_cheap(self.clusters, cluster, node):
+        if kind == "scatter" and not scattered.is_cheap(self.clusters, cluster, node):
             return None
-        if node.name == "gather" and self._keeps_alive(cluster, node):
+        if name == "gather" and self._keeps_alive(cluster, node):
             self.early.add(node.index)
             return None
-        if cluster.kind == "reduce_general" and not self._is_cheap_operand(cluster, node):
+        if kind == "reduce_general" and not self._is_cheap_operand(cluster, node):
             return None
-        if not node.in_order and self._is_skewed(cluster, node, plan):
+        if name in SKEWING and self._is_skewed(cluster, node, plan):
             return None
         is_index = node.index in self.of_indices and self._is_index(node, users)
         if plan.trip_count == node.elements or is_index or node.free or self._is_constant_subtree(node):
@@ -357,9 +359,9 @@ class ProducerFusion:
         if size_hint(plan.trip_count) <= size_hint(node.elements):
             return plan
         split = self.row_of[node.index]
-        if split and cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
+        if split and kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
             return ProducerPlan(split.rows, plan.index_map, "row", split)
-        if (node.name == "convert" and not split) or self._is_small(node, users, plan):
+        if (name == "convert" and not split) or self._is_small(node, users, plan):
             return plan
         if self._is_repeatable(cluster, node, users, plan):
             return plan

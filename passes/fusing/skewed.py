@@ -16,6 +16,7 @@ from stablehlo_py.passes.fusing.graph import Node
 from stablehlo_py.passes.fusing.shapes import moves_minor_dimension
 
 _CUTS = ("pad", "concatenate")  # their parts are told apart by places
+SKEWING = frozenset((*_CUTS, "transpose"))  # what `is_skewed` may be true of
 
 
 def is_skewed(clusters: Clusters, cluster: Cluster, node: Node) -> bool:
