@@ -33,7 +33,7 @@ def form_scores(clusters: Clusters) -> None:
     graph = clusters.graph
     scores_of = ScoresOf(graph)
     for index in _of_exponentials(graph):
-        if _is_dot(clusters, graph.nodes[index]):
+        if _is_dot(clusters, graph.nodes[index]) and _are_enough(clusters, graph.nodes[index]):
             scores = scores_of(index)
             if scores is not None and _pays(graph, scores) and _fits(clusters, scores):
                 _Forming(clusters, scores).run()
@@ -73,6 +73,12 @@ def _of_exponentials(graph: Graph) -> list[int]:
 
 def _is_dot(clusters: Clusters, node: Node) -> bool:
     return node.role == DOT and node.name == "dot" and clusters.containing[node.index][0].kind == "dot"
+
+
+def _are_enough(clusters: Clusters, product: Node) -> bool:
+    """Has a batch of scores as many as the backend wants? To read what is computed of them takes longer."""
+    sides = product.shape[len(product.attributes["lhs_batch"]) :]
+    return math.prod(map(int, sides)) >= clusters.policy.attention.scores
 
 
 def _is_wanted(clusters: Clusters, found: Attention, outputs: Collection[int], others: Iterable[int] = ()) -> bool:
@@ -152,7 +158,6 @@ def _fits(clusters: Clusters, scores: Scores) -> bool:
     return (
         max(queries) >= limits.queries
         and elements >= limits.keys
-        and elements * places >= limits.scores
         and (limits.columns is None or max(columns) <= limits.columns)
         and all(byte_size(element_type(value)) * 8 >= limits.sums_bits for dot in dots for value in dot.op.operands)
         and not (limits.flat and (len(keys) != 1 or not _is_flat(clusters.graph, scores)))
