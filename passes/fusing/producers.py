@@ -251,13 +251,16 @@ class ProducerFusion:
             step = self._step(cluster, self.graph.nodes[user], node, apart)
             if step is None:
                 return None
-            if step[1] is VIEW:
+            times, where = step
+            if where is VIEW:
                 view = True
-            elif index_map == step[1]:
-                trip_count = max(trip_count, step[0], key=size_hint)
+            elif index_map is None and not trip_count:  # the first
+                trip_count, index_map = times, where
+            elif index_map == where:
+                trip_count = max(trip_count, times, key=size_hint)
             else:  # read at two different indices: computed for each
-                index_map = SeveralIndices(node.index) if trip_count else step[1]
-                trip_count = trip_count + step[0]
+                index_map = SeveralIndices(node.index) if trip_count else where
+                trip_count = trip_count + times
         if view:
             return ProducerPlan(0, VIEW) if not trip_count or node.free else None
         plan = ProducerPlan(trip_count, index_map)
