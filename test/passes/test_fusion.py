@@ -447,7 +447,7 @@ def test_ranks_are_an_order_in_which_fusions_can_run(mlir_context: ir.Context, m
         clusters = fusion.clusters
         for cluster in clusters.all():
             for node in cluster.outputs:
-                for reader in clusters.outside_readers(cluster, node):
+                for reader in clusters.outside_readers(node):
                     assert cluster.rank < reader.rank
                     edges += 1
 
