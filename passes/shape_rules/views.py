@@ -66,9 +66,10 @@ def iota_line(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 def reshape_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reshape(x) to x's shape -> x, reshape(scalar) -> broadcast(scalar)"
     x = op.operands[0]
-    if x.type == op.result.type:
+    before, after = x.type, op.result.type
+    if before == after:
         return x
-    return None if x.type.rank else rewriter.broadcast(x, shape(op.result), [])
+    return None if before.rank else rewriter.broadcast(x, shape(after), [])
 
 
 @VIEWS.pair("hlo.reshape", "hlo.reshape")
@@ -134,11 +135,12 @@ def transpose_reshape(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter)
 def broadcast_to_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "broadcast(x) that repeats nothing -> reshape(x), or x"
     x = op.operands[0]
-    if x.type == op.result.type:
+    before, after = x.type, op.result.type
+    if before == after:
         return x
-    if not x.type.rank or num_elements(x) != num_elements(op.result) or num_elements(x) == 0:
+    if not before.rank or num_elements(before) != num_elements(after) or num_elements(before) == 0:
         return None
-    return rewriter.reshape(x, shape(op.result))
+    return rewriter.reshape(x, shape(after))
 
 
 @VIEWS.pair("hlo.broadcast", "hlo.broadcast")

@@ -27,6 +27,7 @@ ARITHMETIC = RuleSet("arithmetic")
 APPROXIMATE = RuleSet("approximate")
 
 _SUMS = ("hlo.add", "hlo.subtract", "hlo.negate", "hlo.reduce")
+_SMALLEST_EXPONENTS = {"f64": -1021, "f32": -125, "bf16": -125, "f16": -13}  # of normal numbers, as `frexp` has them
 _ROUNDING = ("hlo.floor", "hlo.ceil", "hlo.round_nearest_even", "hlo.round_nearest_afz")
 
 
@@ -163,18 +164,28 @@ def negated_by_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.like(op.name[4:], inner, rewriter.like("negate", y))
 
 
-@ARITHMETIC.rule("hlo.divide", needs=SPLAT, number=1, where="floats; c is a power of two and 1 / c a normal number")
+class _PowersOfTwo:
+    """All that are floats."""
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, float) and abs(math.frexp(number)[0]) == 0.5
+
+
+@ARITHMETIC.rule(
+    "hlo.divide",
+    needs=SPLAT,
+    number=1,
+    constants=_PowersOfTwo(),
+    where="floats; c is a power of two and 1 / c a normal number",
+)
 def divide_by_power_of_two(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x / c -> x * (1 / c)"
     x, y = op.operands
     c = splat(y)
-    if not isinstance(c, float) or c == 0 or not math.isfinite(c):
-        return None
-    mantissa, exponent = math.frexp(c)
-    if abs(mantissa) != 0.5:
-        return None
+    assert isinstance(c, float)
+    exponent = math.frexp(c)[1]
     # Both are the exact quotient rounded once. Formats of eight bits and less have no room for reciprocals.
-    smallest = {"f64": -1021, "f32": -125, "bf16": -125, "f16": -13}.get(str(x.type.element_type))
+    smallest = _SMALLEST_EXPONENTS.get(str(x.type.element_type))
     if smallest is None or not smallest < 2 - exponent < 2 - smallest:
         return None
     return rewriter.like("multiply", x, rewriter.splat(1.0 / c, x.type))
@@ -187,11 +198,11 @@ def remainder_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.splat(0, x.type) if is_number(x) and splat_is(y, 1) else None
 
 
-@ARITHMETIC.rule("hlo.divide", needs="hlo.add", where="floats; the logistic kernel is as accurate")
+@ARITHMETIC.rule("hlo.divide", needs="hlo.add", number=1, where="floats; the logistic kernel is as accurate")
 def logistic(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "1 / (1 + exp(-x)) -> logistic(x)"
     one, sum_ = op.operands
-    if (add := defining(sum_, "hlo.add")) is None or not is_float_value(one) or not splat_is(one, 1):
+    if not splat_is(one, 1) or not is_float_value(one) or (add := defining(sum_, "hlo.add")) is None:
         return None
     for exponential, other in (tuple(add.operands), tuple(add.operands)[::-1]):
         power = operand_of(exponential, "hlo.exponential")

@@ -103,12 +103,15 @@ def absorbing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 def constants_together(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "(x + c) + d -> x + (c + d), and so for * max min and or xor"
     x, y = op.operands
-    inner, record = defining(x, op.name), record_of(op.name)
+    record = record_of(op.name)
     assert record is not None
+    if not (record.relational or is_integer_value(x)):
+        return None
+    inner = defining(x, op.name)
     if inner is None or splat(y) is None or splat(inner.operands[1]) is None:
         return None
     # Three constants are folded; without folding they would go round and round.
-    if splat(inner.operands[0]) is not None or not (is_integer_value(x) or record.relational):
+    if splat(inner.operands[0]) is not None:
         return None
     return rewriter.like(record.mnemonic, inner.operands[0], rewriter.like(record.mnemonic, inner.operands[1], y))
 

@@ -93,7 +93,8 @@ def symints(op: ir.OpView | ir.Operation, name: str) -> tuple[IntLike, ...]:
 def entries(dictionary: ir.Attribute) -> dict[str, ir.Attribute]:
     """The attributes of a dictionary by their names. Raises UnicodeDecodeError: a name is no text, as in damaged files;
     over such a one the bindings' own `name` ends the process."""
-    values = (entry.attr for entry in ir.DictAttr(dictionary))
+    found = ir.DictAttr(dictionary)
+    values = [found[i].attr for i in range(len(found))]  # as in `_numbers`
     return dict(zip(capi().names(dictionary), values, strict=True))
 
 

@@ -114,7 +114,8 @@ def check_declared(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Op
         problems += _problems(op, {}, op.attributes)
         for name, wanted in (("arg_attrs", _OF_ARGUMENT), ("res_attrs", _OF_RESULT)):
             for described in ir.ArrayAttr(op.attributes[name]) if name in op.attributes else ():
-                problems += _problems(op, wanted, entries(described))
+                if len(described):
+                    problems += _problems(op, wanted, entries(described))
     calls: list[ir.Operation] = []
     for op in ops:
         name = op.name

@@ -137,14 +137,13 @@ class _Run(Conversion):
 
     def rename(self, op: ir.Operation, name: str) -> None:
         """Put an hlo op of that name, which `RENAMED` says, in an op's place."""
-        result, operands = op.results[0], list(op.operands)
-        if name in ON_BOOLEANS and is_bool(operands[0].type.element_type):
+        result, operands = op.result, list(op.operands)
+        type_ = result.type
+        if name in ON_BOOLEANS and is_bool(type_.element_type):
             name = ON_BOOLEANS[name]
         if name in _COMMUTATIVE and scalar_constant(operands[0]) and not scalar_constant(operands[1]):
             operands.reverse()
-        new = ir.Operation.create(
-            name, results=[result.type], operands=operands, loc=op.location, ip=ir.InsertionPoint(op)
-        )
+        new = ir.Operation.create(name, results=[type_], operands=operands, loc=op.location, ip=ir.InsertionPoint(op))
         self.replace(result, new.result)
         op.erase()
 

@@ -35,7 +35,7 @@ ops from one call to the next, and must erase ops through the `Rewriter` only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import ClassVar, TypeAlias
@@ -79,7 +79,7 @@ class Rule:
     needs: frozenset[str] = frozenset()
     number: int | None = None
     only: frozenset[str] = frozenset()
-    constants: frozenset[complex] = frozenset()
+    constants: Container[complex] = frozenset()
     nested: bool = False
 
     def may_match(self, root: str, makers: Sequence[str]) -> bool:
@@ -109,7 +109,7 @@ class RuleSet:
         needs: str | Iterable[str] = (),
         number: int | None = None,
         only: str | Iterable[str] = (),
-        constants: Iterable[complex] = (),
+        constants: Container[complex] = frozenset(),
         nested: bool = False,
     ) -> Callable[[RuleFunction], RuleFunction]:
         """Decorator: register a function for the op names `roots`. The rule's name is the function's in kebab-case,
@@ -120,7 +120,7 @@ class RuleSet:
             rule_name = name or function.__name__.strip("_").replace("_", "-")
             doc = (function.__doc__ or "").strip().split("\n")[0]
             some, every = (frozenset((names,) if isinstance(names, str) else names) for names in (needs, only))
-            self.add(Rule(rule_name, roots, function, doc, where, some, number, every, frozenset(constants), nested))
+            self.add(Rule(rule_name, roots, function, doc, where, some, number, every, constants, nested))
             return function
 
         return register
@@ -459,7 +459,7 @@ def _drain(
         statistics.visited += 1
         name = op.name
         driver.at(op)
-        if effect_kind(name) != IMPURE and not _is_used(key) and _is_dead(op, name):
+        if not _is_used(key) and effect_kind(name) != IMPURE and _is_dead(op, name):
             driver.erase(op)
             statistics.erased += 1
             continue

@@ -222,4 +222,5 @@ def at(tensors: Iterable[int], dimension: int) -> dict[int, int]:
 
 def others(rank: int, *removed: Sequence[IntLike]) -> list[int]:
     """Dimensions of a tensor that none of the lists names."""
-    return [dimension for dimension in range(rank) if not any(dimension in each for each in removed)]
+    gone = set[IntLike]().union(*removed)
+    return [dimension for dimension in range(rank) if dimension not in gone]
