@@ -1,4 +1,4 @@
-"""What a loaded module holds, in one walk: another one would take 5 ms for 9,000 ops."""
+"""What a loaded module holds, in one walk: of 9,000 ops it takes 13 ms, half of that for their types."""
 
 from __future__ import annotations
 
@@ -49,11 +49,9 @@ class Census:
                 listed = names[name] = asked(name)
             if listed:
                 ops.append(op)
-            if name == "func.func":
-                for type_ in _types_of_arguments(op):
-                    types.setdefault(type_, op)
-            for result in op.results:  # as `results.types` they take twice as long
-                types.setdefault(result.type, op)
+            for type_ in op.results.types if name != "func.func" else _types_of_arguments(op):
+                if type_ not in types:
+                    types[type_] = op
         census.names.update(names)
         return census
 
