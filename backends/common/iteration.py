@@ -10,7 +10,7 @@ from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.elemental.core import TargetLike
 from stablehlo_py.codegen.index import Affine, DryRun, Variable, digits
 from stablehlo_py.codegen.types import Element, element
-from stablehlo_py.dialect.symint import IntLike
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.mlir import ir
 
 MAX_LOOPS = 8
@@ -79,6 +79,8 @@ def refine(
             for variable, factor in dividend.terms:
                 if variable not in space.variables or divisor % abs(factor):
                     continue
+                if is_known(dividend.constant) and dividend.constant % divisor >= abs(factor):
+                    continue  # what the new loop counts would not begin with a multiple
                 loop, low = space.variables.index(variable), divisor // abs(factor)
                 if low not in (1, sizes[loop]) and sizes[loop] % low == 0:
                     splits.setdefault(loop, low)

@@ -62,12 +62,12 @@ ANY: dict[str, Along] = {
     "take": taken,
     "broadcast": lambda x, axis: x + jnp.expand_dims(lax.index_in_dim(x, 0, axis, keepdims=False), axis),
     "matrix-vector": product,
+    "window": window,
 }
 ORDERED: dict[str, Along] = {
     "max": lambda x, axis: x.max(axis),
     "argmax": lambda x, axis: x.argmax(axis),
     "cummax": lambda x, axis: lax.cummax(x, axis),
-    "window": window,
     "sort": lambda x, axis: jnp.sort(x, axis),
     "scan": scanned,
 }

@@ -83,8 +83,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return symbolic_loop.emit(fusion, target, space, values)
     if tile.applies(fusion, target, space):
         return tile.emit(fusion, target, space, values, tile.lanes_of(target, space, values))
-    if (within := tile.within_operands(fusion, target, values)) is not None:
-        return tile.emit(fusion, target, within, values, tile.lanes_of(target, within, values))
+    if any(op.operation.name == "stablehlo.concatenate" for op in fusion.ops):
+        within = refine(fusion, target, fusion.outputs, [count], within_operands=True)
+        if tile.lies_within_operands(fusion, target, within, values):
+            return tile.emit(fusion, target, within, values, tile.lanes_of(target, within, values))
+        space = within if len(within.sizes) > len(space.sizes) else space
     cost = COSTS.phase_ns(target, values, _loads(space), len(fusion.outputs))
     widest = lanes_for(target, values or fusion.outputs, count)
     if (periodic := _periodic(space, values, widest)) is not None:

@@ -14,7 +14,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.common.windows import over_window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import full_lanes, last_lanes, operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.common import last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.iteration import STRAIGHT
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
@@ -45,7 +45,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     inputs = [operand(f, fusion, value) for value in op.operands[:count]]
     strides, output_strides = row_major_strides(shape(op.operands[0])), row_major_strides(sizes)
     last = len(sizes) - 1
-    lanes = full_lanes(target, elements) if windows and sizes[last] != 1 else 1
+    lanes = target.lanes(max(of.storage.bits for of in elements)) if windows and sizes[last] != 1 else 1
     if lanes > 1 and not windows[last].trivial:
         lanes = sliding_lanes(windows[last], sizes[last], lanes) if is_known(sizes[last]) else 1
     sliding = None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value
+from stablehlo_py.codegen.elemental import NEAR
 from stablehlo_py.codegen.index import Affine, Variable, inside
 from stablehlo_py.codegen.region import Combiner
 from stablehlo_py.codegen.types import Element, Lanes
@@ -86,13 +87,19 @@ class Sliding:
 
     def _whole(self, row: Index, spot: Index, values: list[Lanes]) -> list[Lanes]:
         """All lanes lie in the operand."""
-        f, at = self.f, self.f.iadd(row, spot)
+        at = self.f.iadd(row, spot)
         if self.window.stride > 2:
-            places = self._offsets(at)
-            loaded = [types.gather(f, of, base, places) for of, base in zip(self.elements, self.inputs, strict=True)]
+            loaded = [self._apart(of, base, at) for of, base in zip(self.elements, self.inputs, strict=True)]
         else:
             loaded = self._loaded(at, [None] * self.window.stride)
         return self.combine([*values, *loaded])
+
+    def _apart(self, of: Element, base: Value, at: Index) -> Lanes:
+        """What lanes `stride` apart meet from `at` on: by no gather, which takes longer."""
+        f, stride = self.f, self.window.stride
+        if not of.is_complex and stride <= NEAR:
+            return types.load_apart(f, of, base, at, [int(lane * stride) for lane in range(self.lanes)])
+        return types.load_steps(f, of, base, f.imul(at, 2) if of.is_complex else at, self.lanes, stride)
 
     def _loaded(self, at: Index, masks: Sequence[Value | None]) -> list[Lanes]:
         """What lanes `stride`, 1 or 2, apart meet from `at` on, of each operand: by as many loads, under these

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import Space, refine
+from stablehlo_py.backends.common.iteration import Space
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, power_of_two
 from stablehlo_py.backends.cpu.kernels.transposing import (
@@ -41,7 +41,7 @@ from stablehlo_py.codegen.index import (
 )
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.symint import IntLike, always_less, is_known, less, size_hint
-from stablehlo_py.dialect.types import i64, num_elements, shape
+from stablehlo_py.dialect.types import i64, shape
 from stablehlo_py.mlir import ir
 
 SMALLEST = 4  # tiles of fewer lanes do not pay
@@ -54,16 +54,12 @@ def applies(fusion: Fusion, target: CpuTarget, space: Space) -> bool:
     return not fusion.aliased and _transposed_loop(space) is not None
 
 
-def within_operands(fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value]) -> Space | None:
-    """The loops of a fusion that reads joined inputs transposed, in tiles that lie within each of them; None: there are
-    no such tiles. `values` are those that it computes."""
-    if fusion.aliased or not any(op.operation.name == "stablehlo.concatenate" for op in fusion.ops):
-        return None
-    count = num_elements(fusion.outputs[0])
-    space = refine(fusion, target, fusion.outputs, [count], within_operands=True)
-    if not is_known(*space.sizes) or _transposed_loop(space) is None:
-        return None
-    return space if len(_pieces(fusion, space.sizes[-1], lanes_of(target, space, values))) > 1 else None
+def lies_within_operands(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Value]) -> bool:
+    """The same of inputs that are joined, `space` being refined within each of them, where tiles are, too. `values` are
+    those that the fusion computes."""
+    if not is_known(*space.sizes) or not applies(fusion, target, space):
+        return False
+    return len(_pieces(fusion, space.sizes[-1], lanes_of(target, space, values))) > 1
 
 
 def _transposed_loop(space: Space) -> int | None:
