@@ -70,6 +70,9 @@ FAR_OVERFLOW = {F32: 170.0, F64: 1400.0}
 # From here results are so far below the denormal numbers that the last product is an exact 0: one that rounds to a
 # denormal number costs a hundred cycles on many CPUs, and softmax meets e^-inf all the time.
 UNDERFLOW = {F32: -150.0, F64: -1200.0}
+# e^x of all that is below has the factor 2^-254 or 2^-2046, of which `scaled` makes two zeros: a product that rounds to
+# zero costs as much as one that rounds to a denormal number, and masked scores have nothing else.
+_VANISHES = {F32: -176.0, F64: -1418.0}
 
 
 def reduced(f: Function, x: Value, offset: int, halved: bool = False) -> tuple[Value, Value, Value]:
@@ -122,7 +125,7 @@ def scaled_near_one(f: Function, y: Value, n: Value) -> Value:
 def exp(f: Function, x: Value) -> Value:
     """e^x."""
     element = x.type.element
-    x = at_least(f, at_most(f, x, _OVERFLOW[element]), UNDERFLOW[element])
+    x = at_least(f, at_most(f, x, _OVERFLOW[element]), _VANISHES[element])
     n, _, r = reduced(f, x, 2 * BIAS[element])
     return scaled_near_one(f, muladd(f, _series(f, r), r, const(f, x, 1.0)), n)
 
