@@ -89,6 +89,7 @@ class _Graph:
         self.terminator = ops[-1]
         self.before: list[set[int]] = [set() for _ in self.ops]
         self.after: list[set[int]] = [set() for _ in self.ops]
+        self.operands: list[list[int | None]] = []  # op -> values, None from outside
         self.reads: list[list[int]] = []  # op -> roots
         self.makes: list[list[int]] = []  # op -> roots
         self.size: list[int] = []  # root -> bytes
@@ -103,19 +104,18 @@ class _Graph:
         for op in self.ops:
             self._op(op)
         self.kept = {self.root[self.number[value]] for value in self.terminator.operands if value in self.number}
-        self.over = [self._overwritten(*each, pairs) for each in zip(self.ops, self.callees, strict=True)]
+        self.over = [self._overwritten(index, pairs.get(callee)) for index, callee in enumerate(self.callees)]
         if self.terminator.name == "func.return":
             self._place_results()
         self.made = [sum(self.size[root] for root in roots) for roots in self.makes]  # op -> bytes
 
-    def _overwritten(self, op: ir.Operation, callee: str, pairs: Mapping[str, InPlace]) -> list[tuple[int, int]]:
+    def _overwritten(self, index: int, allowed: InPlace | None) -> list[tuple[int, int]]:
         """Roots of an op's operands and results that may share memory, if nobody reads the operand later."""
-        allowed = pairs.get(callee)
         found = []
         for position, output in sorted(allowed.may) if allowed else ():
-            operand = self.number.get(op.operands[position])
+            operand = self.operands[index][position]
             if operand is not None:
-                found.append((self.root[operand], self.number[op.results[output]]))
+                found.append((self.root[operand], self.makes[index][output]))
         return found
 
     def _place_results(self) -> None:
@@ -139,13 +139,15 @@ class _Graph:
         return number
 
     def _op(self, op: ir.Operation) -> None:
-        index = len(self.reads)
-        used = list(op.operands) + (captured_values(op) if len(op.regions) else [])
-        numbers = list(dict.fromkeys(self.number[value] for value in used if value in self.number))
+        index, known = len(self.reads), self.number.get
+        operands = [known(value) for value in op.operands]
+        self.operands.append(operands)
+        used = operands + [known(value) for value in captured_values(op)] if len(op.regions) else operands
+        numbers = [number for number in dict.fromkeys(used) if number is not None]
         for number in numbers:
             if self.maker[number] >= 0:
                 self._edge(self.maker[number], index)
-        roots = list(dict.fromkeys(self.root[number] for number in numbers))
+        roots = list(dict.fromkeys([self.root[number] for number in numbers]))
         for root in roots:
             self.readers[root].append(index)
         self.reads.append(roots)
@@ -171,7 +173,7 @@ class _Graph:
         """Readers of memory that an op will overwrite come before that op, where dependencies allow it."""
         for index, callee in enumerate(self.callees):
             if callee in updates:
-                target = self.number.get(self.ops[index].operands[updates[callee]])
+                target = self.operands[index][updates[callee]]
                 if target is not None:
                     self._readers_first(self.root[target], index)
         block = self.terminator.operation.block

@@ -73,6 +73,6 @@ def free_memory(
     for name, positions in calls.items():
         lives = np.searchsorted(positions, first) < np.searchsorted(positions, last, "right")
         used = np.concatenate(([0], np.maximum.accumulate(ends[lives])))
-        gaps = [(int(end), int(begin)) for end, begin in zip(used, begins[lives], strict=False) if begin > end]
-        found[name] = [at for gap in gaps for at in gap] + [int(used[-1])]
+        gaps = np.stack((used[:-1], begins[lives]), axis=1)
+        found[name] = [*gaps[gaps[:, 0] < gaps[:, 1]].ravel().tolist(), int(used[-1])]
     return found
