@@ -156,7 +156,14 @@ class _Epilogue:
         large = {operand for operand, producer in outside if producer < 0 or not nodes[producer].free}
         if len(self.inputs | large) > self.limits.inputs:
             return False
-        sources = [each for _, producer in outside if producer >= 0 for each in self.clusters.containing[producer]]
+        containing, rank = self.clusters.containing, self.cluster.rank
+        sources = [
+            each
+            for _, producer in outside
+            if producer >= 0
+            for each in containing[producer]
+            if each.rank >= rank  # what runs before the product does not wait for it
+        ]
         if sources:
             leaving = self._leaving(node.index)
             if any(self.clusters.reaches(leaving, source) for source in sources):
