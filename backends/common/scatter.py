@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from stablehlo_py.codegen.builder import Index
 from stablehlo_py.dialect.symint import IntLike
@@ -44,6 +45,39 @@ class ScatterLayout:
             dict(zip(batching, numbers.scatter_indices_batching_dims, strict=True)),
             numbers.index_vector_dim,
         )
+
+    def flat(self, merged: bool) -> ScatterLayout:
+        """The same without dimensions of windows that have one place, so that lanes may run along another one; if
+        `merged`, with neighbours that windows hold whole as one dimension."""
+        ones = [d for d in self._still() if self.operand[d] == self.window(d) == 1]
+        operand, updates = list(self.operand), list(self.updates)
+        kept = [d for d in range(len(operand)) if d not in ones]
+        gone = {self.window_of[d] for d in ones}
+        for outer, inner in reversed([*pairwise(kept)]):
+            if merged and {outer, inner} <= self._still() and self._are_neighbours(outer, inner, gone):
+                operand[outer] *= operand[inner]
+                updates[self.window_of[outer]] *= updates[self.window_of[inner]]
+                kept.remove(inner)
+                gone.add(self.window_of[inner])
+        left = [d for d in range(len(updates)) if d not in gone]
+        return replace(
+            self,
+            operand=tuple(operand[d] for d in kept),
+            updates=tuple(updates[d] for d in left),
+            update_scatter_dims=tuple(left.index(d) for d in self.update_scatter_dims),
+            window_of={kept.index(d): left.index(self.window_of[d]) for d in kept if d in self.window_of},
+            index_of={kept.index(d): component for d, component in self.index_of.items()},
+            batch_of={kept.index(d): paired for d, paired in self.batch_of.items()},
+        )
+
+    def _still(self) -> set[int]:
+        """The dimensions of the operand along which windows stay where they are."""
+        return self.window_of.keys() - self.index_of.keys()
+
+    def _are_neighbours(self, outer: int, inner: int, gone: set[int]) -> bool:
+        """Whether windows hold the inner one of two dimensions whole, and updates have nothing between them."""
+        between = range(self.window_of[outer] + 1, self.window_of[inner])
+        return self.operand[inner] == self.updates[self.window_of[inner]] and gone.issuperset(between)
 
     def window(self, dimension: int) -> IntLike:
         """Size of the window along an operand dimension."""

@@ -76,6 +76,11 @@ class Window:
         return self.width == 1 and self.stride == 1 and self.base_dilation == 1 and self.low == 0 and self.high == 0
 
 
+def beyond_one(windows: Sequence[Window]) -> list[int]:
+    """The dimensions that have more than one place, or windows that reach further."""
+    return [dimension for dimension, window in enumerate(windows) if window.size != 1 or not window.trivial]
+
+
 def windows_of(op: ir.OpView) -> list[Window]:
     """The window of a `reduce_window` or `select_and_scatter`, per dimension."""
     window = window_of(op)

@@ -26,7 +26,7 @@ from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape, text
-from stablehlo_py.dialect.window import windows_of
+from stablehlo_py.dialect.window import beyond_one, windows_of
 from stablehlo_py.mlir import ir
 
 
@@ -40,10 +40,12 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if dimension is not None:
         return emit_cumulative(f, fusion, target, op, dimension, windows[dimension], combine)
     count = len(op.operands) // 2
-    sizes = shape(op.results[0])
+    dimensions = beyond_one(windows)
+    windows = [windows[dimension] for dimension in dimensions]
+    sizes, operand_sizes = ([shape(value)[d] for d in dimensions] for value in (op.results[0], op.operands[0]))
     elements = [element(value) for value in op.operands[:count]]
     inputs = [operand(f, fusion, value) for value in op.operands[:count]]
-    strides, output_strides = row_major_strides(shape(op.operands[0])), row_major_strides(sizes)
+    strides, output_strides = row_major_strides(operand_sizes), row_major_strides(sizes)
     last = len(sizes) - 1
     lanes = target.lanes(max(of.storage.bits for of in elements)) if windows and sizes[last] != 1 else 1
     if lanes > 1 and not windows[last].trivial:

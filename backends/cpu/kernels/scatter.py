@@ -25,7 +25,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import F32, F64, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import affine_of, lane_index
+from stablehlo_py.codegen.index import affine_of, delinearized, lane_index
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
@@ -49,7 +49,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     count = (len(op.operands) - 1) // 2
     copies = [copy_phase(fusion, op.operands[number], number, target) for number in range(count)]
     parts = [copied for copied in copies if copied]
-    layout = ScatterLayout.of(op)
+    are_stored = all(value in fusion.inputs for value in op.operands[count + 1 :])
+    layout = ScatterLayout.of(op).flat(merged=are_stored)  # computed, they would be divided by lanes
     if num_elements(op.operands[count + 1]):
         f = phase_function(fusion, target, ".update")
         parts.append(finished(f, *_emit_updates(f, fusion, op, count, layout, target)))
@@ -132,7 +133,7 @@ def _emit_updates(
         indices = [affine_of(f.index(at[dimension]), size - 1) for dimension, size in enumerate(layout.updates)]
         if contiguous:
             indices[-1] = lane_index(at[len(indices) - 1], layout.updates[-1], lanes)
-        return computed(lanes).at(value, indices, mask)
+        return computed(lanes).at(value, delinearized(layout.updates, indices), mask)
 
     def vector_at(
         at: dict[int, Index], to: Index, source: Index, i: Index, lanes: int, mask: Value | None = None

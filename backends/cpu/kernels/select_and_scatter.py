@@ -20,9 +20,9 @@ from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.symint import size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.dialect.types import shape
-from stablehlo_py.dialect.window import Window, windows_of
+from stablehlo_py.dialect.window import Window, beyond_one, windows_of
 from stablehlo_py.mlir import ir
 
 
@@ -30,7 +30,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """Fill, then select and scatter."""
     op = fusion.op("stablehlo.select_and_scatter")
     windows = windows_of(op)
-    sizes, source_sizes = shape(op.operands[0]), shape(op.operands[1])
+    dimensions = beyond_one(windows)
+    windows = [windows[dimension] for dimension in dimensions]
+    sizes, source_sizes = ([shape(value)[d] for d in dimensions] for value in op.operands[:2])
     fill_here = op.operands[2] in fusion.inputs
     filled = None if fill_here else copy_phase(fusion, op.operands[2], 0, target)
     f = phase_function(fusion, target, ".select")
@@ -40,7 +42,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     iterations = math.prod(sizes[:parallel])
     slice_elements = math.prod(sizes[parallel:])
     of = element(op.operands[0])
-    _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
+    _emit(f, fusion, op, windows, (sizes, source_sizes), parallel, target, fill=fill_here)
     visits = size_hint(math.prod(source_sizes[parallel:])) * size_hint(math.prod(window.width for window in windows))
     cost = 3.0 * visits + size_hint(slice_elements)
     selected = phase(f, iterations, cost / (4 if not of.is_complex else 1))
@@ -48,9 +50,17 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
 
 def _emit(
-    f: Function, fusion: Fusion, op: ir.OpView, windows: list[Window], parallel: int, target: CpuTarget, *, fill: bool
+    f: Function,
+    fusion: Fusion,
+    op: ir.OpView,
+    windows: list[Window],
+    shapes: tuple[list[IntLike], list[IntLike]],
+    parallel: int,
+    target: CpuTarget,
+    *,
+    fill: bool,
 ) -> None:
-    sizes, source_sizes = shape(op.operands[0]), shape(op.operands[1])
+    sizes, source_sizes = shapes  # with the windows, of the operand and of the source
     strides, source_strides = row_major_strides(sizes), row_major_strides(source_sizes)
     # The one type is compared in, the other summed in (legalize/reduction.py).
     of, summed = element(op.operands[0]), element(op.results[0])

@@ -198,8 +198,8 @@ def logistic(f: Function, x: Value) -> Value:
         q = muladd(f, muladd(f, rest, inverse, residual), inverse, q)
         return f.fmul(q, back) if extra else q
 
-    # Scaled where e^2 may be a denormal number, so that nothing before the last product is one. Of the most 2^n is zero,
-    # and so is everything: that product does not underflow.
+    # Scaled where e^2 may be a denormal number, so that nothing before the last product is one. With the most, 2^n is
+    # zero, and so is everything: that product does not underflow.
     far, extra, most = (42.0, 64, 132.4) if element is F32 else (350.0, 128, 797.8)
     rare = f.cmp("ugt", size, const(f, x, far))
     q = where_rare(f, rare, lambda: [lower(extra, at_most(f, size, most))], [lower(0, size)])[0]

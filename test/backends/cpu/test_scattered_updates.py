@@ -93,3 +93,59 @@ def test_threads_own_places_where_rows_are_long() -> None:
     wide, narrow = (compile_kernel(rows("f32", width), AVX2).kernel.phases[-1] for width in (300, 3))
     assert (wide.iterations, narrow.iterations) == (OWNERS, 1)
     assert wide.iterations >= 2 * wide.grain
+
+
+WINDOWS = [  # of the operand, and of the updates
+    ((4, 1), (4, 1)),
+    ((1, 33, 1), (1, 33, 1)),
+    ((3, 5, 4), (3, 5, 4)),
+    ((3, 5, 4), (2, 5, 4)),
+    ((3, 5, 4), (3, 2, 4)),
+    ((3, 5, 4), (3, 5, 1)),
+    ((3, 1, 4), (2, 1, 4)),
+    ((1, 1), (1, 1)),
+]
+
+
+def boxes(element: str, of: tuple[int, ...], window: tuple[int, ...]) -> str:
+    """Windows of updates, put at one end of what the operand has in a place."""
+    nodes, edges = (
+        f"tensor<{'x'.join(map(str, (count, *sizes)))}x{element}>" for count, sizes in ((NODES, of), (EDGES, window))
+    )
+    dimensions = list(range(1, len(of) + 1))
+    return f"""
+    func.func private @fusion(%sums: {nodes}, %to: tensor<{EDGES}x1xi32>, %x: {edges}) -> {nodes}
+        attributes {{hlo.fusion = "scatter"}} {{
+      %0 = "stablehlo.scatter"(%sums, %to, %x) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        update_window_dims = {dimensions}, inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+        index_vector_dim = 1>}}> ({{
+      ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):
+        %1 = "hlo.add"(%a, %b) : (tensor<{element}>, tensor<{element}>) -> tensor<{element}>
+        stablehlo.return %1 : tensor<{element}>
+      }}) : ({nodes}, tensor<{EDGES}x1xi32>, {edges}) -> {nodes}
+      return %0 : {nodes}
+    }}"""
+
+
+@pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
+@pytest.mark.parametrize(("of", "window"), WINDOWS)
+@pytest.mark.parametrize("element", DTYPES)
+def test_windows_of_several_dimensions(element: str, of: tuple[int, ...], window: tuple[int, ...], target) -> None:
+    """Those of one place, and those that are held whole, are no dimensions to the kernel."""
+    rng = np.random.default_rng(len(of))
+    sums, x = (
+        rng.integers(-4, 5, (count, *sizes)).astype(DTYPES[element]) for count, sizes in ((NODES, of), (EDGES, window))
+    )
+    to = rng.integers(-3, NODES + 3, (EDGES, 1), np.int32)
+    (result,) = run_kernel(boxes(element, of, window), [sums, to, x], target)
+    expected = sums.copy()
+    for place, update in zip(to[:, 0], x, strict=True):
+        if 0 <= place < NODES:
+            expected[place][tuple(map(slice, window))] += update
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_windows_of_one_channel_are_rows_of_vectors() -> None:
+    """They are estimated to take no longer than those without the channel, as lanes run along the same dimension."""
+    flat, channel = (compile_kernel(boxes("f32", of, of), AVX2).kernel.phases[-1].cost for of in ((33,), (33, 1)))
+    assert flat == channel
