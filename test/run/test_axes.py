@@ -17,7 +17,15 @@ from stablehlo_py.suite.axes import operations
 
 TYPES = (np.float32, np.float16, ml_dtypes.bfloat16, np.complex64, np.int8, np.int32)
 CASES = [(name, np.dtype(each)) for each in TYPES for name in operations(np.dtype(each))]
-PLACES = [((3, 1275), 1), ((1275, 5), 0), ((6, 37, 10), 1), ((2100,), 0), ((9, 20, 3), 2), ((40, 130), 0), ((90, 37, 1), 1)]
+PLACES = [
+    ((3, 1275), 1),
+    ((1275, 5), 0),
+    ((6, 37, 10), 1),
+    ((2100,), 0),
+    ((9, 20, 3), 2),
+    ((40, 130), 0),
+    ((90, 37, 1), 1),
+]
 
 
 def argument(sizes: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
