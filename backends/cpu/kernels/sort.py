@@ -18,9 +18,10 @@ from stablehlo_py.backends.cpu.kernels.merge import Before, Sorter, merge_passes
 from stablehlo_py.backends.cpu.kernels.quick import QuickSorter, partitions
 from stablehlo_py.backends.cpu.kernels.radix import RadixSorter
 from stablehlo_py.backends.cpu.kernels.records import Order, order_of
+from stablehlo_py.backends.cpu.kernels.side_by_side import SideBySide, lanes_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import Function, Value
+from stablehlo_py.codegen.builder import I8, Function, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
@@ -40,38 +41,67 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     size = sizes[dimension] if sizes else 1
     stride = row_major_strides(sizes)[dimension] if sizes else 1
     rows = math.prod(sizes) // (size or 1)
-    elements = [element(value) for value in op.operands]
     f = phase_function(fusion, target)
     order = order_of(op, size)
-    if order is not None and (size >= LEAST_ROW or partitions(order, rows, int(size), target)):
+    lanes = lanes_of(order, rows, int(size), target) if order is not None else 0
+    if order is not None and (partitions(order, rows, int(size), target) or (size >= LEAST_ROW and not lanes)):
         return _by_records(f, fusion, target, op, order, int(size), stride, rows)
-    before = _comparator(f, op)
-    (columns, spare), used = rooms(f, elements, size, 2)
-
-    def row(i: Value) -> None:
-        outer, inner = f.idiv(i, stride), f.irem(i, stride)
-        base = f.iadd(f.imul(outer, size * stride), inner)
-
-        def fetch(j: Value) -> None:
-            at = f.iadd(base, f.imul(j, stride))
-            for of, value, column in zip(elements, op.operands, columns, strict=True):
-                types.store(f, of, types.load(f, of, operand(f, fusion, value), at), column, j)
-
-        f.loop(0, size, 1, fetch)
-        result = Sorter(f, elements, columns, spare, before).sort(size)
-
-        def put(j: Value) -> None:
-            at = f.iadd(base, f.imul(j, stride))
-            for number, (of, column) in enumerate(zip(elements, result, strict=True)):
-                types.store(f, of, types.load(f, of, column, j), f.parameters[f"out{number}"], at)
-
-        f.loop(0, size, 1, put)
-
+    merged = _Merged(f, fusion, op, size, stride)
+    if order is not None and lanes:
+        return _side_by_side(f, fusion, op, order, lanes, (int(size), stride, int(rows)), merged)
     if size:
-        f.loop(f.begin, f.end, 1, row)
+        f.loop(f.begin, f.end, 1, merged.sort)
     records = size_hint(size)
     cost = records * (4.0 + 3.0 * merge_passes(records))
-    return Kernel.of(phase(f, rows if size else 0, cost), private_bytes=used)
+    return Kernel.of(phase(f, rows if size else 0, cost), private_bytes=merged.used)
+
+
+class _Merged:
+    """Sorts one row at a time by merging, in `used` bytes of private scratch."""
+
+    def __init__(self, f: Function, fusion: Fusion, op: ir.OpView, size: IntLike, stride: IntLike) -> None:
+        self.f, self.size, self.stride = f, size, stride
+        self.elements = [element(value) for value in op.operands]
+        self.sources = [operand(f, fusion, value) for value in op.operands]
+        self.before = _comparator(f, op)
+        (self.columns, self.spare), self.used = rooms(f, self.elements, size, 2)
+
+    def sort(self, row: Value) -> None:
+        """Emit the sort of the row of this number."""
+        f = self.f
+        outer, inner = f.idiv(row, self.stride), f.irem(row, self.stride)
+        base = f.iadd(f.imul(outer, self.size * self.stride), inner)
+
+        def fetch(j: Value) -> None:
+            at = f.iadd(base, f.imul(j, self.stride))
+            for of, source, column in zip(self.elements, self.sources, self.columns, strict=True):
+                types.store(f, of, types.load(f, of, source, at), column, j)
+
+        f.loop(0, self.size, 1, fetch)
+        result = Sorter(f, self.elements, self.columns, self.spare, self.before).sort(self.size)
+
+        def put(j: Value) -> None:
+            at = f.iadd(base, f.imul(j, self.stride))
+            for number, (of, column) in enumerate(zip(self.elements, result, strict=True)):
+                types.store(f, of, types.load(f, of, column, j), f.parameters[f"out{number}"], at)
+
+        f.loop(0, self.size, 1, put)
+
+
+def _side_by_side(
+    f: Function,
+    fusion: Fusion,
+    op: ir.OpView,
+    order: Order,
+    lanes: int,
+    sizes: tuple[int, IntLike, int],
+    merged: _Merged,
+) -> Kernel:
+    pointers = operand(f, fusion, op.operands[0]), f.parameters["out0"]
+    sorter = SideBySide(f, op, order, lanes, sizes, pointers, f.gep(f.private, merged.used, I8))
+    f.loop(f.begin, f.end, 1, lambda group: sorter.sort(group, merged.sort))
+    private = merged.used + sorter.used
+    return Kernel.of(phase(f, sorter.groups, sorter.cost), private_bytes=private, tables=sorter.tables)
 
 
 def _comparator(f: Function, op: ir.OpView) -> Before:

@@ -16,6 +16,7 @@ from stablehlo_py.backends.cpu.kernels import quick
 from stablehlo_py.backends.cpu.kernels.radix import WIDE_DIGITS_FROM
 from stablehlo_py.backends.cpu.kernels.records import Order
 from stablehlo_py.backends.cpu.kernels.records import order_of as order_of_rows
+from stablehlo_py.backends.cpu.kernels.side_by_side import LONGEST, exchanges
 from stablehlo_py.backends.cpu.kernels.sort import LEAST_ROW
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.dialect.types import shape
@@ -140,6 +141,38 @@ def test_any_axis(sizes: tuple[int, ...], axis: int) -> None:
     is_sorted(compiled(lambda x: jnp.sort(x, axis), x), order_of(x, axis=axis), x, axis=axis)
     found = compiled(lambda *all: jax.lax.sort(all, dimension=axis, num_keys=1), x, y, y)
     is_sorted(found, order_of(x, axis=axis), x, y, y, axis=axis)
+
+
+# Rows that are neighbours or not, as many as lanes or not, of which all or some have one element for each key.
+SHORT_ROWS = [((100, 5), 1), ((33, 41), 1), ((3, 41, 7), 1), ((41, 64), 0), ((70, LONGEST), 1), ((70, LONGEST + 1), 1)]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("sizes", "axis"), SHORT_ROWS)
+@pytest.mark.parametrize("usual", [True, False])
+def test_short_rows_side_by_side(dtype: str, sizes: tuple[int, ...], axis: int, usual: bool) -> None:
+    x = numbers(dtype, *sizes)
+    if usual and dtype in FLOATS:  # zeros of both signs and NaN in the first third only
+        plain = np.random.default_rng(1).standard_normal(sizes).astype(x.dtype)
+        x = np.where(np.arange(x.size).reshape(sizes) % 1000 < 300, x, plain)
+    threads = 1 + sizes[0] % 2
+    is_sorted(compiled(lambda x: jnp.sort(x, axis), x, threads=threads), order_of(x, axis=axis), x, axis=axis)
+    if dtype == "float32" and usual:
+        for cpu in ("avx2", "x86-64"):
+            found = compiled(lambda x: jnp.sort(x, axis), x, cpu=cpu)
+            is_sorted(found, order_of(x, axis=axis), x, axis=axis)
+
+
+@pytest.mark.parametrize("size", [*range(1, 20), 31, 32, 33, 63, 64, 65, 100, 200, LONGEST])
+def test_the_network_sorts(size: int) -> None:
+    """All sequences of zeros and ones if they are few: so it sorts all others, too (Knuth, 5.3.4, theorem Z)."""
+    random = np.random.default_rng(size)
+    bits = np.arange(1 << size)[:, None] >> np.arange(size) & 1 if size < 14 else random.integers(0, 2, (2000, size))
+    expected = np.sort(bits, 1)
+    for one, other in exchanges(size):
+        low, high = np.minimum(bits[:, one], bits[:, other]), np.maximum(bits[:, one], bits[:, other])
+        bits[:, one], bits[:, other] = low, high
+    np.testing.assert_array_equal(bits, expected)
 
 
 @pytest.mark.parametrize("threads", [2, 4])
