@@ -103,10 +103,13 @@ def cone(roots: Iterable[ir.Value], stop: Callable[[ir.Value], bool] = lambda va
 
 
 def _visit(value: ir.Value, stop: Callable[[ir.Value], bool], seen: set[ir.Value], order: list[ir.Value]) -> None:
-    if value in seen or isinstance(value.owner, ir.Block):
+    if value in seen:
+        return
+    owner = value.owner
+    if isinstance(owner, ir.Block):
         return
     seen.add(value)
     if not stop(value):
-        for operand in value.owner.operands:
+        for operand in owner.operands:
             _visit(operand, stop, seen, order)
     order.append(value)

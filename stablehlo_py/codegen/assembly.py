@@ -135,7 +135,7 @@ class Assembly:
     def at_level(self, level: int) -> AbstractContextManager[None]:
         """Emit into an enclosing region: right before the loop or branch that is open there. Operands must be of
         that level or below."""
-        return _HERE if level >= self.level else self._hoisting(level)
+        return _HERE if level >= len(self._regions) - 1 else self._hoisting(level)
 
     @contextmanager
     def _hoisting(self, level: int) -> Iterator[None]:
@@ -159,9 +159,13 @@ class Assembly:
         value, region, level = known
         return value if level < len(self._regions) and self._regions[level] is region else None
 
-    def remember(self, key: Hashable, value: Any) -> Any:
-        """Keep a value for reuse in this region and those inside it; returns it."""
-        self._known[key] = value, self._regions[-1], len(self._regions) - 1
+    def remember(self, key: Hashable, value: Any, level: int | None = None) -> Any:
+        """Keep a value for reuse in this region, or in the enclosing one of a level, and those inside it; returns
+        it."""
+        regions = self._regions
+        if level is None or level >= len(regions):
+            level = len(regions) - 1
+        self._known[key] = value, regions[level], level
         return value
 
     def _preheader(self) -> Lines:
@@ -208,6 +212,15 @@ class Assembly:
     def const(self, number: float | IntLike | bool, type_: Type = I64) -> Value:
         """A constant of a scalar type, or splat over a vector type. Floats may be NaN or infinite."""
         element = type_.element
+        bits = float_bits(float(number), element) if element.is_float else number
+        key = (bits, type_.text)  # whose hash it knows
+        value = self._constants.get(key)
+        if value is None:
+            value = self._constants[key] = self._constant(number, type_)
+        return value
+
+    def _constant(self, number: float | IntLike | bool, type_: Type) -> Value:
+        element = type_.element
         if element.is_float:
             bits = float_bits(float(number), element)
         elif element is I1:
@@ -216,14 +229,9 @@ class Assembly:
             bits = int(number) & ((1 << element.bits) - 1)
             bits -= (bits >> (element.bits - 1)) << element.bits
             number = bits
-        key = (bits, type_.text)  # whose hash it knows
-        value = self._constants.get(key)
-        if value is None:
-            ref = self.emit.constant(bits, type_)
-            known = number if type_.lanes == 1 else None
-            value = self._constants[key] = Value(ref, type_, known)
-            if isinstance(known, int):
-                value.bounds = (known, known)
+        value = Value(self.emit.constant(bits, type_), type_, number if type_.lanes == 1 else None)
+        if isinstance(value.constant, int):
+            value.bounds = (value.constant, value.constant)
         return value
 
     def const_lanes(self, numbers: Sequence[float], element: ScalarType) -> Value:

@@ -46,9 +46,9 @@ class Operations(Assembly):
         a, b = self._folded(a), self._folded(b)
         if not isinstance(a, Value) and not isinstance(b, Value):
             return a + b
-        if a == 0 and isinstance(a, int):
+        if isinstance(a, int) and a == 0:
             return b
-        if b == 0 and isinstance(b, int):
+        if isinstance(b, int) and b == 0:
             return a
         return self._index_op("add", a, b, no_wrap=True)
 
@@ -98,9 +98,9 @@ class Operations(Assembly):
         a, b = self._folded(a), self._folded(b)
         if isinstance(a, int) and isinstance(b, int):
             return a ^ b
-        if a == 0 and isinstance(a, int):
+        if isinstance(a, int) and a == 0:
             return b
-        if b == 0 and isinstance(b, int):
+        if isinstance(b, int) and b == 0:
             return a
         return self._index_op("xor", a, b)
 
@@ -114,8 +114,9 @@ class Operations(Assembly):
 
     @staticmethod
     def _folded(value: Index) -> Index:
-        known = isinstance(value, Value) and isinstance(value.constant, int) and value.type is I64
-        return value.constant if known else value  # type: ignore[union-attr, return-value]
+        if isinstance(value, Value) and value.type is I64 and isinstance(value.constant, int):
+            return value.constant
+        return value
 
     def _index_op(self, name: str, a: Index, b: Index, *, no_wrap: bool = False) -> Value:
         def write(left: Value, right: Value, is_short: bool) -> str:

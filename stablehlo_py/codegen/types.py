@@ -235,12 +235,12 @@ def each(function: Callable[..., Value], *operands: Lanes) -> Lanes:
 
 def lane_count(a: Lanes) -> int:
     """Number of lanes; 1 for scalars."""
-    return parts(a)[0].type.lanes
+    return (a[0] if isinstance(a, tuple) else a).type.lanes
 
 
 def level_of(*operands: Lanes) -> int:
     """The innermost region level among values."""
-    return max(part.level for operand in operands for part in parts(operand))
+    return max([max(a[0].level, a[1].level) if isinstance(a, tuple) else a.level for a in operands])
 
 
 def splat(f: Function, a: Lanes, lanes: int) -> Lanes:

@@ -162,8 +162,7 @@ class Elemental:
             result = self.read(element(value), self._bases[value], place, source=value)
         else:
             result = self._operation(value, place)
-        with self.f.at_level(level_of(result)):
-            return self.f.remember(key, result)
+        return self.f.remember(key, result, level_of(result))
 
     def is_stored(self, value: ir.Value) -> bool:
         """Whether the value is read from memory (an input)."""
@@ -192,7 +191,7 @@ class Elemental:
 
     def elementwise(self, op: ir.OpView | ir.Operation, operands: Sequence[Lanes]) -> Lanes:
         """An elementwise op on evaluated operands, emitted at the outermost level where they are available."""
-        lanes = max(lane_count(operand) for operand in operands)
+        lanes = max([lane_count(operand) for operand in operands])
         if isinstance(self.f, DryRun):
             return self._unknown(self.f, element(op.results[0]), lanes)
         spread = [splat(self.f, operand, lanes) for operand in operands]

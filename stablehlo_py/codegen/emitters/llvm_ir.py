@@ -9,7 +9,7 @@ branch ends is known when all code is in its place: what is hoisted later may ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -86,16 +86,22 @@ class _Branch(str):
     passed: Sequence[tuple[_Block, Sequence[Value]]]
 
 
-def _joined(lines: Iterable[str]) -> Iterator[str]:
+def _joined(lines: Iterable[str]) -> list[str]:
     """The lines, with what blocks begin with."""
     lines, label = list(lines), "entry"
-    for line in lines:
+    begins: list[tuple[int, _Block]] = []
+    for number, line in enumerate(lines):
+        if type(line) is str:
+            continue
         if isinstance(line, _Begin):
             label = line.block.label
+            begins.append((number, line.block))
         elif isinstance(line, _Branch):
             for block, values in line.passed:
                 block.passed[label] = values
-    return (line.block.text() if isinstance(line, _Begin) else line for line in lines)
+    for number, block in begins:
+        lines[number] = block.text()
+    return lines
 
 
 class LlvmIrEmitter(Emitter):
