@@ -34,7 +34,8 @@ from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.buffers.windows import reader, updated_window
 from stablehlo_py.runtime.entry import ENDED, FIELDS, OK, OLD_CALL
 
-Calls = tuple[tuple[str, tuple[str | int, ...]], ...]
+Call = tuple[str, tuple[str | int, ...]]
+Calls = tuple[Call, ...]
 
 ENTRY = "shlo_main"
 # LLVM takes as long for a function that reads the table as for about this many calls with a dozen operands.
@@ -218,6 +219,10 @@ class NativeProgram(Walk[Value]):
                 else:
                     self.start(self.f, step_name(op), [self.pointer(value) for value in _operands(op)], self.arena)
 
+    def _record(self, op: ir.OpView) -> None:
+        if op.results[0] not in self.slices:  # as the survey may have read them
+            super()._record(op)
+
     def _is_tabled(self, op: ir.OpView | ir.Operation) -> bool:
         """Whether the places of a step are in a row of the table, as those of many calls are. Where windows are is not
         known before."""
@@ -231,7 +236,9 @@ class NativeProgram(Walk[Value]):
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name in STEPS and not self.may_end(op):
                 steps.append(op)
-            used.update(place.buffer for place in slices_of(op))
+            places = slices_of(op)
+            used.update([place.buffer for place in places])
+            self.slices.update(zip(op.results, places, strict=False))
             return ir.WalkResult.ADVANCE
 
         self.main.operation.walk(visit)

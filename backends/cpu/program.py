@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import fusions
-from stablehlo_py.backends.common.program import Calls, NativeProgram, arena_bytes, step_name
+from stablehlo_py.backends.common.program import Call, Calls, NativeProgram, arena_bytes, step_name
 from stablehlo_py.backends.cpu import grid, layout
 from stablehlo_py.backends.cpu.callers import HEAD, Callers, declare, kernel_address
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
@@ -113,6 +113,7 @@ class CpuProgram(NativeProgram):
         self._callers = Callers(target.emitter, self.gather)
         self._ending = {name for name, each in kernels.items() if each.communicates or each.may_fail or each.loops}
         self._is_compact = not target.is_light and _steps_outside(self.main) >= COMPACT_STEPS
+        self._compact: dict[str, Calls] = {}  # by name of the kernel
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
         self._shares = threads > 1 and self._pays_for_threads()
         self.uses_tiles = any(kernel.uses_tiles for kernel in kernels.values())
@@ -227,16 +228,19 @@ class CpuProgram(NativeProgram):
             return super().calls_of(op, places)
         name = step_name(op)
         scratch = self.scratch[name]
-        calls: list[tuple[str, tuple[str | int, ...]]] = []
         places += [(0, int(scratch.shared)), (0, int(scratch.private))]  # the arena is the first of all bases
-        for phase, chunk in self._phases(name):
-            declare(self.f, phase.symbol, len(places))
-            own = phase.symbol, int(phase.iterations)
-            if chunk is None:
-                calls.append((self._callers.run(len(places)), own))
-            else:
-                calls.append((self._callers.share(len(places)), (*own, int(chunk), int(scratch.private_bytes))))
-        return tuple(calls)
+        phases = self._phases(name)
+        if name not in self._compact:
+            self._compact[name] = tuple(self._shared_call(scratch, len(places), *each) for each in phases)
+        return self._compact[name]
+
+    def _shared_call(self, scratch: Scratch, count: int, phase: Phase, chunk: IntLike | None) -> Call:
+        """What calls a phase with so many operands, and what it gets besides them."""
+        declare(self.f, phase.symbol, count)
+        own = phase.symbol, int(phase.iterations)
+        if chunk is None:
+            return self._callers.run(count), own
+        return self._callers.share(count), (*own, int(chunk), int(scratch.private_bytes))
 
     def _is_compact_step(self, op: ir.OpView | ir.Operation) -> bool:
         is_call = op.operation.name == "func.call" and not self.may_end(op.operation)
