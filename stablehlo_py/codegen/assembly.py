@@ -130,7 +130,8 @@ class Assembly:
     def safe_level(self) -> int:
         """The outermost level to which code that may trap (a load) can be hoisted: the innermost region that may not
         run."""
-        return max(level for level in self._conditional if level <= self.level)
+        innermost = self.level
+        return max([level for level in self._conditional if level <= innermost])
 
     def at_level(self, level: int) -> AbstractContextManager[None]:
         """Emit into an enclosing region: right before the loop or branch that is open there. Operands must be of

@@ -121,7 +121,7 @@ def _merge(terms: Iterable[tuple[Variable, IntLike]]) -> tuple[tuple[Variable, I
     merged: dict[Variable, IntLike] = {}
     for variable, coefficient in terms:
         merged[variable] = merged.get(variable, 0) + coefficient
-    return tuple((variable, coefficient) for variable, coefficient in merged.items() if coefficient)
+    return tuple([(variable, coefficient) for variable, coefficient in merged.items() if coefficient])
 
 
 def add(f: Function | None, a: Affine, b: Affine | IntLike) -> Affine:
@@ -151,7 +151,7 @@ def scale(f: Function | None, a: Affine, factor: IntLike) -> Affine:
             by = f.const_lanes([int(factor)] * vector.type.lanes, I64) if is_known(factor) else None
             vector = _combined(f, "mul", vector, by or number_like(f, factor, vector))
     ends = _ordered(a.vector_bounds[0] * factor, a.vector_bounds[1] * factor)
-    terms = tuple((variable, coefficient * factor) for variable, coefficient in a.terms)
+    terms = tuple([(variable, coefficient * factor) for variable, coefficient in a.terms])
     return Affine(a.constant * factor, terms, a.lane * factor, vector, ends)
 
 
@@ -372,7 +372,7 @@ def delinearized(sizes: Sequence[IntLike], indices: Sequence[Affine | Index]) ->
 
 def digits(pairs: Iterable[tuple[IntLike, Affine]]) -> Delinearized:
     """A delinearized index from (size, index) pairs, without the sizes of 1."""
-    return tuple(pair for pair in pairs if pair[0] != 1)
+    return tuple([pair for pair in pairs if pair[0] != 1])
 
 
 def total(place: Delinearized) -> IntLike:

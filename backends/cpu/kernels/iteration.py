@@ -20,7 +20,7 @@ STRAIGHT = 4  # vectors of a row that need no loop where little is computed
 
 def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: IntLike) -> int:
     """Lanes for values: full vectors of the widest element computed, at most the power of two in `limit`."""
-    bits = [element(value).compute.bits for value in values]
+    bits = [element(type_).compute.bits for type_ in {value.type for value in values}]
     widest = max((width for width in bits if width > 1), default=8)
     return min(target.lanes(widest), power_of_two(limit)) if isinstance(limit, int) else target.lanes(widest)
 
