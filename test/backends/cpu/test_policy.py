@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from one_kernel import build_fusion, compile_kernel
