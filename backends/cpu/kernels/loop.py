@@ -50,7 +50,7 @@ MOST_APART = 32  # vectors for them whose lanes may lie anywhere: a load for eac
 PARTED = 8  # vectors of a row from which on those that reach no edge of it have code of their own
 PAIRED_NS = {16: 4.1, 32: 6.0}  # registers -> arithmetic on a vector, from which on two are computed at once
 CHAINED = 0.5  # of it, in one chain of operations at least
-MOST_SEAMS = 4
+MOST_SEAMS = 32
 FEWEST_STRAIGHT, MOST_PERIODIC = 3, 16  # of some rows at once
 MOST_STRAIGHT = 8  # where their operands stay in registers
 MOST_STRAIGHT_OPS = 160  # of all of them
@@ -329,7 +329,8 @@ class _Loop:
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
         self.aliased = fusion.aliased
         # Code for vectors that reach no edge of the row, where edges make a difference.
-        self.parted = lanes > 1 and self.inner >= PARTED * lanes and any(map(_has_edges, fusion.ops))
+        self.edges = [op for op in fusion.ops if _has_edges(op, self.inner)]
+        self.parted = lanes > 1 and self.inner >= PARTED * lanes and bool(self.edges)
         self.seams = self._seams() if self.parted else []
         self.backward = backward and not self.parted
 
@@ -424,7 +425,7 @@ class _Loop:
 
     def _seams(self) -> list[int]:
         """The vectors at which arrays that are joined or padded in a row begin and end, where these are few."""
-        seams = [seam for op in filter(_has_edges, self.fusion.ops) for seam in _seams_of(op, self.inner)]
+        seams = [seam for op in self.edges for seam in _seams_of(op, self.inner)]
         found = {vector for seam in seams for vector in (seam // self.lanes, -(-seam // self.lanes))}
         inside = [vector for vector in sorted(found) if 1 < vector < self.inner // self.lanes - 1]
         return inside if len(inside) <= MOST_SEAMS and self.inner >= 2 * PARTED * self.lanes else []
@@ -498,11 +499,15 @@ class _Loop:
             e.write(of, f.parameters["out0"], ((self.outer * self.inner * count, index),), part)
 
 
-def _has_edges(op: ir.OpView) -> bool:
-    """Does an op give other elements next to the edges of a row? Short pieces of a concatenate are such edges."""
+def _has_edges(op: ir.OpView, inner: int) -> bool:
+    """Does an op give other elements next to the edges of a row of so many? Short pieces of a concatenate are such
+    edges, and those that are the row."""
     if op.operation.name == "hlo.pad":
         return True
-    return op.operation.name == "stablehlo.concatenate" and i64(op, "dimension") == len(shape(op.results[0])) - 1
+    if op.operation.name != "stablehlo.concatenate":
+        return False
+    sizes, dimension = shape(op.results[0]), i64(op, "dimension")
+    return dimension == len(sizes) - 1 or math.prod(sizes[dimension:]) == inner
 
 
 def _seams_of(op: ir.OpView, inner: int) -> list[int]:
@@ -510,7 +515,8 @@ def _seams_of(op: ir.OpView, inner: int) -> list[int]:
     all rows."""
     sizes, operand = shape(op.results[0]), shape(op.operands[0])
     if op.operation.name == "stablehlo.concatenate":
-        return [*accumulate(int(shape(part)[-1]) for part in op.operands)] if sizes[-1] == inner else []
+        pieces = [int(math.prod(shape(part)[i64(op, "dimension") :])) for part in op.operands]
+        return [*accumulate(pieces)] if sum(pieces) == inner else []
     low, interior = symints(op, "low"), symints(op, "interior")
     first = next((first for first in range(len(sizes)) if math.prod(sizes[first:]) == inner), None)
     if first is None or not is_known(low[first], operand[first]):
