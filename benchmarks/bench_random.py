@@ -4,6 +4,7 @@ XLA, with their steps; a seed is the same program every time.
 
     python benchmarks/bench_random.py 0 500                 # seeds 0 to 499
     python benchmarks/bench_random.py 117 1 --above 0       # one of them, whatever it takes
+    python benchmarks/bench_random.py 0 500 --gradients     # of the sum of squares, where they are floats
 """
 
 from __future__ import annotations
@@ -286,6 +287,15 @@ def program(seed: int) -> tuple[str, Callable[[jax.Array], jax.Array], np.ndarra
     return "; ".join(names), function, x
 
 
+def gradient_of(function: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+    """Of the sum of the squares of what a function makes of floats."""
+
+    def total(x: jax.Array) -> jax.Array:
+        return jnp.sum(function(x).astype(np.float32) ** 2)
+
+    return jax.grad(total)
+
+
 def random_shape(rng: np.random.Generator) -> tuple[int, ...]:
     """Of one to four dimensions, some short; products lie between the `ELEMENTS`."""
     while True:
@@ -309,11 +319,16 @@ def main() -> None:
     parser.add_argument("first", type=int, help="the first seed")
     parser.add_argument("count", type=int, help="how many")
     parser.add_argument("--above", type=float, default=1.1, help="print what takes more than so many times XLA's time")
+    parser.add_argument("--gradients", action="store_true", help="measure gradients of programs of floats")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     ratios = []
     for seed in range(options.first, options.first + options.count):
         said, function, x = program(seed)
+        if options.gradients:
+            if not jnp.issubdtype(x.dtype, jnp.floating):
+                continue
+            function = gradient_of(function)
         ours, ratio = measured(function, x)
         if ratio > options.above:  # once more: a process in the way
             ours, ratio = min((ours, ratio), measured(function, x), key=lambda pair: pair[1])
