@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.loops import fold, pack, unpack
-from stablehlo_py.codegen.builder import I1, Function, Index
+from stablehlo_py.codegen.builder import I1, Function, Index, Value
 from stablehlo_py.codegen.types import Lanes
-from stablehlo_py.dialect.symint import IntLike, always_at_most
+from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known
 from stablehlo_py.dialect.window import Window
 
 
@@ -47,6 +49,43 @@ def over_window(
         low = f.imax(0, f.isub(0, start)) if padded else 0
         high = f.imin(window.width, f.isub(window.size, start)) if padded else window.width
     return fold(f, low, high, 1, carries, step)
+
+
+def is_whole(f: Function, windows: Sequence[Window], place: Sequence[Index], most: int) -> Value | bool:
+    """Whether a window at an output position has all its places in the operand; False where it has more than `most`, or
+    the operand has holes."""
+    if any(window.base_dilation != 1 or not is_known(window.width, window.dilation) for window in windows):
+        return False
+    if math.prod(window.width for window in windows) > most:
+        return False
+    found: Value | bool = True
+    for window, index in zip(windows, place, strict=True):
+        if always_at_most(window.low, 0) and always_at_most(window.high, 0):
+            continue
+        start = f.isub(f.imul(index, window.stride), window.low)
+        room = f.isub(window.size, (window.width - 1) * window.dilation)
+        begins, ends = f.cmp("sge", f.index(start), f.const(0)), f.cmp("slt", f.index(start), f.index(room))
+        inside = f.binary("and", begins, ends)
+        found = inside if isinstance(found, bool) else f.binary("and", found, inside)
+    return found
+
+
+def over_whole_window(
+    f: Function,
+    windows: Sequence[Window],
+    place: Sequence[Index],
+    strides: Sequence[IntLike],
+    carries: list[Lanes],
+    body: Callable[[Index, list[Lanes]], list[Lanes]],
+) -> list[Lanes]:
+    """`over_window` for a window that `is_whole`: code for each of its places."""
+    starts = [f.isub(f.imul(index, window.stride), window.low) for window, index in zip(windows, place, strict=True)]
+    for numbers in itertools.product(*(range(int(window.width)) for window in windows)):
+        at: Index = 0
+        for start, number, window, stride in zip(starts, numbers, windows, strides, strict=False):
+            at = f.iadd(at, f.imul(f.iadd(start, number * window.dilation), stride))
+        carries = body(at, carries)
+    return carries
 
 
 def _predicated(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
-from stablehlo_py.backends.common.windows import over_window
+from stablehlo_py.backends.common.windows import is_whole, over_whole_window, over_window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
@@ -24,10 +24,14 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import Combiner, combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.symint import is_known, size_hint
+from stablehlo_py.dialect.symint import is_known, minimum, size_hint
 from stablehlo_py.dialect.types import num_elements, shape, text
 from stablehlo_py.dialect.window import beyond_one, windows_of
 from stablehlo_py.mlir import ir
+
+TOGETHER = 64  # vectors of a row that are one iteration
+UNROLLED = 25  # places of a window
+PLACE_NS, ROW_NS = 0.5, 2.0  # of a place of a window, for a vector; of an iteration
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -56,7 +60,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     blocks = -(-sizes[last] // lanes) if lanes > 1 else 1
     outer = list(sizes[:-1]) if lanes > 1 else list(sizes)
 
-    def vector(place: Sequence[Index], column: Index) -> None:
+    def vector(place: Sequence[Index], column: Index, whole: bool) -> None:
         mask = None
         if sliding is not None:
             column = f.imin(column, sizes[last] - lanes)  # the last vector overlaps the one before
@@ -71,23 +75,39 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             loaded = [types.load(f, of, base, at, lanes, mask) for of, base in zip(elements, inputs, strict=True)]
             return combine([*values, *loaded])
 
-        results = over_window(f, windows[: len(outer)], place, strides, carries, meet)
+        fold = over_whole_window if whole else over_window
+        results = fold(f, windows[: len(outer)], place, strides, carries, meet)
         to = f.iadd(offset(f, place, output_strides[: len(outer)]), column)
         for n, (of, value) in enumerate(zip(elements, results, strict=True)):
             types.store(f, of, arith.rounded(f, of, value), f.parameters[f"out{n}"], to, mask)
 
     # Of a few vectors each has code of its own, which knows where windows leave the row.
-    straight = int(blocks) if sliding is not None and is_known(blocks) and blocks <= STRAIGHT else 1
+    straight = sliding is not None and is_known(blocks) and blocks <= STRAIGHT
+    together = minimum(blocks, TOGETHER)
+    parts = -(-blocks // together)
+    unrolled = UNROLLED // 5 if sliding is not None else UNROLLED  # each place of a sliding window is a window, too
 
-    def position(i: Value) -> None:
-        place = unravel(f, f.idiv(i, blocks // straight), outer)
-        for number in range(straight):
-            column = number if straight > 1 else f.irem(i, blocks)
-            vector(place, f.imul(column, lanes) if lanes > 1 else 0)
+    def row(i: Value) -> None:
+        place = unravel(f, f.idiv(i, parts), outer)
+        first = f.imul(f.irem(i, parts), together)
+        end = f.imin(f.iadd(first, together), blocks)
 
-    f.loop(f.begin, f.end, 1, position)
-    cost = straight * (1.0 * size_hint(math.prod(window.width for window in windows)) + 2)
-    return Kernel.of(phase(f, math.prod(outer) * (blocks // straight), cost))
+        def vectors(whole: bool) -> None:
+            if straight:
+                for number in range(int(blocks)):
+                    vector(place, number * lanes, whole)
+            else:
+                f.loop(first, end, 1, lambda number: vector(place, f.imul(number, lanes), whole), nonempty=True)
+
+        whole = is_whole(f, windows[: len(outer)], place, unrolled)
+        if isinstance(whole, bool):
+            vectors(whole)
+        else:
+            f.if_(whole, lambda: vectors(True), lambda: vectors(False))
+
+    f.loop(f.begin, f.end, 1, row)
+    vector_ns = PLACE_NS * size_hint(math.prod(window.width for window in windows)) + 1
+    return Kernel.of(phase(f, math.prod(outer) * parts, size_hint(together) * vector_ns + ROW_NS))
 
 
 def _combine(f: Function, op: ir.OpView) -> Combiner:
