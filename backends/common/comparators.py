@@ -180,10 +180,14 @@ def ordered(f: Function, of: Element, value: Lanes, *, descending: bool) -> Valu
 
 
 def restored(f: Function, key: Key, integer: Value) -> Lanes:
-    """The elements whose keys these integers are: the inverse of `ordered`."""
-    of = key.of
+    """The elements whose keys these integers are."""
+    return unordered(f, key.of, integer, descending=key.descending)
+
+
+def unordered(f: Function, of: Element, integer: Value, *, descending: bool) -> Lanes:
+    """The inverse of `ordered`."""
     bits = f.cast("trunc", integer, ScalarType(f"i{of.bits}", of.bits))
-    if key.descending:
+    if descending:
         bits = f.binary("xor", bits, f.const(-1, bits.type))
     if not of.unsigned:
         bits = f.binary("xor", bits, f.const(1 << (of.bits - 1), bits.type))

@@ -8,7 +8,7 @@ left to its caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.tables import constant_table
-from stablehlo_py.codegen.types import Lanes, element, to_bits
+from stablehlo_py.codegen.types import Element, Lanes, element, to_bits
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.mlir import ir
 
@@ -51,6 +51,22 @@ def exchanges(size: int) -> Iterator[tuple[int, int]]:
                 break
             d, q, r = q - p, q >> 1, p
         p >>= 1
+
+
+def rows_of(f: Function, group: Value, lanes: int, rows: int) -> list[Index]:
+    """The numbers of the rows of a group; the last group has the last row several times."""
+    return [f.imin(f.iadd(f.imul(group, lanes), lane), rows - 1) for lane in range(lanes)]
+
+
+def load(f: Function, of: Element, base: Value, places: Sequence[Index]) -> Value:
+    """Real elements from these places: a lane each."""
+    return types.decoded(f, of, f.joined([f.load(of.storage, base, place) for place in places]))
+
+
+def store(f: Function, of: Element, value: Lanes, base: Value, places: Sequence[Index]) -> None:
+    """Lanes to these places."""
+    for lane, place in enumerate(places):
+        types.store(f, of, types.each(lambda part, lane=lane: f.extract(part, lane), value), base, place)
 
 
 class SideBySide:
@@ -92,8 +108,7 @@ class SideBySide:
     def sort(self, group: Value, mixed: Callable[[Value], None]) -> None:
         """Emit the sort of a group."""
         f, first = self.f, self.f.imul(group, self.lanes)
-        lanes = range(1 if self.neighbours else self.lanes)
-        rows = [f.imin(f.iadd(first, lane), self.rows - 1) for lane in lanes]
+        rows = [first] if self.neighbours else rows_of(f, group, self.lanes, self.rows)
         bases = [self._base(row) for row in rows]
         differs = self._read(bases)
 
@@ -121,12 +136,10 @@ class SideBySide:
 
         def one(place: Value, *found: Value) -> list[Value]:
             at = self._places(bases, place)
-            given: Lanes
-            if self.neighbours:
-                given = types.load(f, self.of, self.source, at[0], self.lanes)
-            else:
-                loaded = [f.load(self.of.storage, self.source, each) for each in at]
-                given = types.decoded(f, self.of, f.joined(loaded))
+            near = self.neighbours
+            given = (
+                types.load(f, self.of, self.source, at[0], self.lanes) if near else load(f, self.of, self.source, at)
+            )
             (keys,) = key_values(f, self.op, [self.key], [given])
             f.store(keys, self.scratch, f.imul(place, self.lanes))
             if not found:
@@ -157,6 +170,5 @@ class SideBySide:
         value = restored(f, self.key, f.load(self.vector, self.scratch, f.imul(place, self.lanes)))
         if self.neighbours:
             types.store(f, self.of, value, self.target, at[0])
-            return
-        for lane, each in enumerate(at):
-            types.store(f, self.of, types.each(lambda part, lane=lane: f.extract(part, lane), value), self.target, each)
+        else:
+            store(f, self.of, value, self.target, at)

@@ -1,29 +1,38 @@
 """The k largest elements of each row, in descending total order, ties by lower index.
 
-For small k the best so far are kept sorted, and most elements fail one comparison. For larger k the best so far and a
-buffer of candidates are sorted together whenever the buffer is full. Where k is most of the row, the row is sorted.
+Of many short rows and very small k a row is a lane, and the best so far are vectors. Else, for small k, the best so far
+are kept sorted, and most elements fail one comparison. For larger k the best so far and a buffer of candidates are
+sorted together whenever the buffer is full. Where k is most of the row, the row is sorted.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
+from stablehlo_py.backends.common.comparators import ordered, unordered
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes, rooms
+from stablehlo_py.backends.cpu.kernels.side_by_side import LONGEST, MOVE_NS, load, rows_of, store
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import compare
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value
-from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element
 from stablehlo_py.dialect.formats import FORMATS, Specials
+from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import shape, symint
 
+FEW = 8  # of each row, where rows are lanes
+INSERT_NS = 1.5  # of a vector of records, for each that it is compared with
 SMALL_K = 32
 MIN_CANDIDATES = 64
 VECTORS = 4  # that are looked through at once
+
+Record: TypeAlias = "tuple[Value, Value]"  # keys as signed integers, and places
 
 
 def greater(f: Function, of: Element, a: Lanes, b: Lanes) -> Value:
@@ -39,6 +48,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     of, indices = element(op.operands[0]), element(op.results[1])
     f = phase_function(fusion, target)
     source = operand(f, fusion, op.operands[0])
+    lanes = target.lanes(max(32, of.bits))
+    if 0 < k <= FEW and k < size <= LONGEST and is_known(rows) and 1 < lanes <= rows:
+        return _side_by_side(f, of, source, (int(rows), size, k), lanes)
     keep = k <= SMALL_K and k < size
     capacity = k + max(k, MIN_CANDIDATES)
     select = not keep and 2 * capacity <= size
@@ -79,6 +91,55 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if select:
         cost = size * 2.0 + 4 * capacity * (4.0 + 3.0 * merge_passes(capacity))
     return Kernel.of(phase(f, rows if k else 0, cost), private_bytes=used)
+
+
+def _side_by_side(f: Function, of: Element, source: Value, sizes: tuple[int, int, int], lanes: int) -> Kernel:
+    """Groups of rows: each element of theirs is put among the best so far, and the least of those leaves."""
+    rows, size, k = sizes
+    groups = -(-rows // lanes)
+
+    def signed(value: Value) -> Value:
+        """Between unsigned integers and signed ones in the same order, which processors compare."""
+        return f.binary("xor", value, f.const(-1 << (value.type.element.bits - 1), value.type))
+
+    def group(number: Value) -> None:
+        numbers = rows_of(f, number, lanes, rows)
+
+        def element_at(place: Index) -> Record:
+            given = load(f, of, source, [f.iadd(f.imul(row, size), place) for row in numbers])
+            return signed(ordered(f, of, given, descending=False)), f.splat(f.cast("trunc", f.index(place), I32), lanes)
+
+        best: list[Record] = []
+        for place in range(k):
+            best = _inserted(f, best, element_at(place))
+
+        def step(place: Value, *held: Value) -> list[Value]:
+            kept = _inserted(f, [*zip(held[::2], held[1::2], strict=True)], element_at(place))[:k]
+            return [part for record in kept for part in record]
+
+        found = f.loop(k, size, 1, step, [part for record in best for part in record])
+        for place, (keys, places) in enumerate(zip(found[::2], found[1::2], strict=True)):
+            to = [f.iadd(f.imul(row, k), place) for row in numbers]
+            store(f, of, unordered(f, of, signed(keys), descending=False), f.parameters["out0"], to)
+            store(f, ELEMENTS["i32"], places, f.parameters["out1"], to)
+
+    f.loop(f.begin, f.end, 1, group)
+    return Kernel.of(phase(f, groups, lanes * (size + k) * MOVE_NS + size * k * INSERT_NS))
+
+
+def _inserted(f: Function, held: Sequence[Record], record: Record) -> list[Record]:
+    """Records in descending order, with one more behind its equals: what it beats moves down by one place."""
+    result, above, beaten = list[Record](), record, None
+    for each in held:
+        beats = f.cmp("sgt", record[0], each[0])
+        new = above if beaten is None else _chosen(f, beaten, above, record)
+        result.append(_chosen(f, beats, new, each))
+        above, beaten = each, beats
+    return [*result, record if beaten is None else _chosen(f, beaten, above, record)]
+
+
+def _chosen(f: Function, condition: Value, one: Record, other: Record) -> Record:
+    return f.select(condition, one[0], other[0]), f.select(condition, one[1], other[1])
 
 
 def _keep_best(
