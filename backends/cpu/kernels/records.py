@@ -72,6 +72,11 @@ def order_of(op: ir.OpView, size: IntLike) -> Order | None:
     return order if order.bits <= KEY_BITS else None
 
 
+def row_base(f: Function, row: Index, size: IntLike, stride: IntLike) -> Index:
+    """Where the row of this number begins, of rows of `size` elements that are `stride` apart."""
+    return f.iadd(f.imul(f.idiv(row, stride), size * stride), f.irem(row, stride))
+
+
 class RecordSorter(ABC):
     """Sorts rows of `size` records, which lie in `sources`, into `targets`. `lanes`: of vectors, for rows whose
     elements are neighbours.

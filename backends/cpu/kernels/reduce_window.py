@@ -2,7 +2,7 @@
 
 Each output position combines the in-bounds part of its window; padding never enters, since it holds the initial value.
 Lanes run along the last dimension, also where the window moves along it (sliding.py); the kernel is scalar where there
-are too few outputs for that.
+are too few outputs for that. Windows that lie in the operand whole have code for each of their places.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from stablehlo_py.backends.common.comparators import key_values, restored
-from stablehlo_py.backends.cpu.kernels.records import Order
+from stablehlo_py.backends.cpu.kernels.records import Order, row_base
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value, vector
@@ -109,7 +109,7 @@ class SideBySide:
         """Emit the sort of a group."""
         f, first = self.f, self.f.imul(group, self.lanes)
         rows = [first] if self.neighbours else rows_of(f, group, self.lanes, self.rows)
-        bases = [self._base(row) for row in rows]
+        bases = [row_base(f, row, self.size, self.stride) for row in rows]
         differs = self._read(bases)
 
         def exchanged() -> None:
@@ -121,11 +121,6 @@ class SideBySide:
             return
         last = f.imin(f.iadd(first, self.lanes), self.rows)
         f.if_(differs, lambda: f.loop(first, last, 1, mixed), exchanged, unlikely=True)
-
-    def _base(self, row: Index) -> Index:
-        """Where a row begins."""
-        f = self.f
-        return f.iadd(f.imul(f.idiv(row, self.stride), self.size * self.stride), f.irem(row, self.stride))
 
     def _places(self, bases: list[Index], place: Value) -> list[Index]:
         return [self.f.iadd(base, self.f.imul(place, self.stride)) for base in bases]

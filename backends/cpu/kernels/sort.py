@@ -17,7 +17,7 @@ from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Before, Sorter, merge_passes, rooms
 from stablehlo_py.backends.cpu.kernels.quick import QuickSorter, partitions
 from stablehlo_py.backends.cpu.kernels.radix import RadixSorter
-from stablehlo_py.backends.cpu.kernels.records import Order, order_of
+from stablehlo_py.backends.cpu.kernels.records import Order, order_of, row_base
 from stablehlo_py.backends.cpu.kernels.side_by_side import SideBySide, lanes_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -69,8 +69,7 @@ class _Merged:
     def sort(self, row: Value) -> None:
         """Emit the sort of the row of this number."""
         f = self.f
-        outer, inner = f.idiv(row, self.stride), f.irem(row, self.stride)
-        base = f.iadd(f.imul(outer, self.size * self.stride), inner)
+        base = row_base(f, row, self.size, self.stride)
 
         def fetch(j: Value) -> None:
             at = f.iadd(base, f.imul(j, self.stride))
@@ -134,7 +133,7 @@ def _by_records(
     sorter = made(f, op, order, size, stride, (sources, targets), target.lanes(32))
 
     def row(i: Value) -> None:
-        sorter.sort(f.iadd(f.imul(f.idiv(i, stride), size * stride), f.irem(i, stride)))
+        sorter.sort(row_base(f, i, size, stride))
 
     f.loop(f.begin, f.end, 1, row)
     return Kernel.of(phase(f, rows, sorter.cost), private_bytes=sorter.used)
