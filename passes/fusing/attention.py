@@ -309,7 +309,7 @@ class _Reading:
         found, graph = self.found, self.graph
         last = graph.nodes[found.second]
         while True:
-            users = graph.node_users(last.index)
+            users = graph.node_users(last)
             if len(users) != 1:
                 return
             node = graph.nodes[users[0]]

@@ -141,7 +141,7 @@ class Clusters:
         self.view_chains: dict[int, bool] = {}  # of nodes that have been asked for (`epilogues.is_view_chain`)
         self._ancestors: dict[int, Ancestors] = {}  # by node
         self._asked = 0
-        self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
+        self.users: list[list[int]] = [graph.node_users(node) for node in graph.nodes]
         for node in graph.nodes:
             kind = node.name if node.role in (ALONE, DOT, UPDATE) else _SINGLE.get(node.role, "loop")
             if node.role == UPDATE and "in_place_update" in policy.kinds:

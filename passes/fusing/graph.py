@@ -101,7 +101,7 @@ class Node:
 
 class Graph:
     """The ops of one block, `dots` those that are products and convolutions. Values are numbered: `info`, `producer`
-    (node index, -1 for values from outside), `users` by value id."""
+    (node index, -1 for values from outside), `users` (each once, in order) by value id."""
 
     def __init__(self, block: ir.Block, costs: Costs, ops: Iterable[ir.Operation] | None = None) -> None:
         """Of all ops of a block, in order; `ops` are these, for a caller that looks at each before."""
@@ -115,7 +115,7 @@ class Graph:
         self.producer: list[int] = []
         self.users: list[list[int]] = []
         self._ids: dict[ir.Value, int] = {}
-        self._infos: dict[ir.Type, TensorInfo | None] = {}
+        self._types: dict[ir.Type, tuple[ir.Type, TensorInfo | None]] = {}  # each once, and what it says
         self._facts: dict[str, Facts] = {}  # by name
         for argument in block.arguments:
             self._value(argument, -1)
@@ -127,9 +127,10 @@ class Graph:
     def _value(self, value: ir.Value, producer: int) -> int:
         number = len(self.values)
         type_ = value.type
-        info = self._infos.get(type_)
-        if info is None:  # as what is no tensor has
-            info = self._infos[type_] = _tensor_info(type_)
+        known = self._types.get(type_)
+        if known is None:
+            known = self._types[type_] = type_, _tensor_info(type_)
+        type_, info = known  # one object for equal types, which compares fast
         self._ids[value] = number
         self.values.append(value)
         self.types.append(type_)
@@ -173,7 +174,9 @@ class Graph:
         producers = []
         for operand in operands:
             producers.append(producer[operand])
-            users[operand].append(index)
+            readers = users[operand]
+            if not readers or readers[-1] != index:
+                readers.append(index)
         results = [self._value(result, index) for result in op.results]
         info = self.info[results[0]] if results else None
         node = Node(index, op, facts, operands, producers, results, info, outside)
@@ -203,13 +206,11 @@ class Graph:
         info = self.info[value]
         return info.bytes if info else 0
 
-    def node_users(self, node: int) -> list[int]:
+    def node_users(self, node: Node) -> list[int]:
         """Node indices that use any result of a node, in order, without repetition."""
-        results = self.nodes[node].results
-        if len(results) == 1:
-            users = self.users[results[0]]
-            return list(dict.fromkeys(users)) if len(users) > 1 else users
-        return sorted({user for result in results for user in self.users[result]})
+        if len(node.results) == 1:
+            return self.users[node.results[0]]
+        return sorted({user for result in node.results for user in self.users[result]})
 
 
 _ATTRIBUTES = {

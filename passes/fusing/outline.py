@@ -25,7 +25,9 @@ class Outliner:
     def __init__(self, module: ir.Module, names: Mapping[str, str]) -> None:
         self.module = module
         self.names = names  # of kinds, where they are not those of the passes
-        self.functions: dict[object, str] = {}
+        self.functions: dict[object, str] = {}  # by the structure of their bodies
+        # By a structure in the order of a program: the function, and its inputs as positions in those of that order.
+        self.met: dict[object, tuple[str, list[int]]] = {}
         self.count = 0
         self._descriptions: dict[object, int] = {}
         self._symbol = {view.operation.attributes["sym_name"].value for view in module.body.operations}
@@ -35,9 +37,10 @@ class Outliner:
         _Block(self, clusters).run()
 
     def description(self, node: Node, types: Sequence[ir.Type]) -> int:
-        """The same number for ops that are equal but for which operands and regions they have."""
+        """The same number for ops that are equal but for their operands and regions; `types` of all values."""
         attributes = node.op.attributes
-        key = (node.name, len(node.operands), *types, *(attributes.items() if len(attributes) else ()))
+        results = [types[result] for result in node.results]
+        key = (node.name, len(node.operands), *results, *(attributes.items() if len(attributes) else ()))
         return self._descriptions.setdefault(key, len(self._descriptions))
 
     def function(self, kind: str, key: object, make: Callable[[str, str], None]) -> str:
@@ -83,10 +86,7 @@ class _Block:
         self.graph = clusters.graph
         self.current: list[ir.Value] = list(self.graph.values)
         self.placed: set[int] = set()  # nodes that stay at the top level and are there by now
-        types = self.graph.types
-        self.descriptions = [
-            outliner.description(node, [types[result] for result in node.results]) for node in self.graph.nodes
-        ]
+        self.descriptions = [outliner.description(node, self.graph.types) for node in self.graph.nodes]
         self.last = self.graph.nodes[-1].index
         self.terminator = self.graph.nodes[-1].op
         self.end = ir.InsertionPoint(self.terminator)
@@ -139,10 +139,8 @@ class _Block:
                 members.remove(index)
                 self._place(node)
         outputs, sunk = self._sink(cluster, members)
-        if outputs:
-            self._call(cluster, self._body_order(members, outputs), outputs)
-        elif hero.name == "custom_call":
-            self._call(cluster, self._body_order(members, [cluster.hero]), [cluster.hero])
+        if outputs or hero.name == "custom_call":
+            self._call(cluster, members, outputs or [cluster.hero])
         for node in reversed(sunk):
             self._place(node)
 
@@ -192,33 +190,45 @@ class _Block:
                     order.append(index)
         return order
 
-    def _call(self, cluster: Cluster, members: list[int], outputs: list[int]) -> None:
+    def _call(self, cluster: Cluster, members: set[int], outputs: list[int]) -> None:
+        nodes, types = self.graph.nodes, self.graph.types
+        results = [result for index in outputs for result in nodes[index].results]
+        location = nodes[cluster.hero].op.location
+        inputs, key = self._structure(cluster.kind, sorted(members), results)
+        met = self.outliner.met.get(key)
+        if met is None:  # layers are alike, so the order of the body is found once for all of them
+            body = self._body_order(members, outputs)
+            read, structure = self._structure(cluster.kind, body, results)
+
+            def make(name: str, kind: str) -> None:
+                self._make(name, kind, body, read, results, location)
+
+            name = self.outliner.function(cluster.kind, structure, make)
+            met = self.outliner.met[key] = name, [inputs.index(each) for each in read]
+        name, positions = met
+        operands = [self.current[inputs[position]] for position in positions]
+        call = new_call(name, operands, [types[result] for result in results], self.end, location)
+        for number, value in zip(results, call.results, strict=True):
+            self._replace(number, value)
+            self.current[number] = value
+
+    def _structure(self, kind: str, members: list[int], results: list[int]) -> tuple[list[int], object]:
+        """The values that members read of others, and what is equal for equal members in the same order."""
         nodes, types = self.graph.nodes, self.graph.types
         body = [nodes[index] for index in members]
         read = [operand for node in body for operand in node.operands]
         local = dict(zip([result for node in body for result in node.results], count()))  # by number in the fusion
         inputs = [value for value in dict.fromkeys(read) if value not in local]
         local.update(zip(inputs, count(len(local))))
-        results = [result for index in outputs for result in nodes[index].results]
         key = (
-            cluster.kind,
+            kind,
             *[self.descriptions[index] for index in members],
             *[local[operand] for operand in read],
             *[types[value] for value in inputs],
             *[local[result] for result in results],
             *[region_key(node.op) for node in body if node.role == ALONE and len(node.op.regions)],
         )
-        location = nodes[cluster.hero].op.location
-
-        def make(name: str, kind: str) -> None:
-            self._make(name, kind, members, inputs, results, location)
-
-        name = self.outliner.function(cluster.kind, key, make)
-        operands = [self.current[each] for each in inputs]
-        call = new_call(name, operands, [types[result] for result in results], self.end, location)
-        for number, value in zip(results, call.results, strict=True):
-            self._replace(number, value)
-            self.current[number] = value
+        return inputs, key
 
     def _make(
         self, name: str, kind: str, members: list[int], inputs: list[int], results: list[int], location: ir.Location

@@ -108,9 +108,17 @@ class ProducerFusion:
                 row = self.row_of[producer] if producer >= 0 else None
                 if row and row.rows == node.elements:
                     self.row_of[node.index] = row
-        below = [self.constant_flops[producer] if producer >= 0 else -1 for producer in node.producers]
-        if node.role in (LOOP, CONSTANT) and -1 not in below:
-            self.constant_flops[node.index] = node.flops + sum(below)
+        if node.role in (LOOP, CONSTANT):
+            self.constant_flops[node.index] = self._flops_of_constants(node)
+
+    def _flops_of_constants(self, node: Node) -> int:
+        flops = node.flops
+        for producer in node.producers:
+            below = self.constant_flops[producer] if producer >= 0 else -1
+            if below < 0:
+                return -1
+            flops += below
+        return flops
 
     def _of_indices(self) -> set[int]:
         """Nodes that indices of gathers depend on."""

@@ -100,7 +100,7 @@ class ScoresOf:
         found = {node.index for node in self.graph.dots if node.name == "dot" and node.elements == elements}
         stack = list(found)
         while stack:
-            work = {user for user in self.graph.node_users(stack.pop()) if _is_work(nodes[user])} - found
+            work = {user for user in self.graph.node_users(nodes[stack.pop()]) if _is_work(nodes[user])} - found
             found |= work
             stack += work
         return [nodes[index] for index in sorted(found)]
@@ -140,7 +140,7 @@ class _Reading:
                 return None
         sums = []
         for index in found:
-            for user in self.graph.node_users(index):
+            for user in self.graph.node_users(self.graph.nodes[index]):
                 if user not in found:
                     sum_ = self._sum(self.graph.nodes[user], found, batch, (left, right))
                     if sum_ is None:
