@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SMALL_SOURCE = 1 << 12  # bytes: reading and compiling it again, for who asks for its stages, takes milliseconds
+KEPT_SOURCE = 1 << 20  # bytes: it is kept, and taken to a stage again when somebody asks for that
 
 
 @deferred()
@@ -82,8 +82,10 @@ def compile_program(
     target: str = DEFAULT_TARGET,
     entry: str | None = None,
     options: Options | None = None,
+    keep_stages: bool = False,
 ) -> CompiledProgram:
-    """Compile like `compile`, but load nothing: the program may be for a machine that this one is not.
+    """Compile like `compile`, but load nothing: the program may be for a machine that this one is not. `keep_stages`
+    keeps each stage on the way (3 % of the time), for who writes the program to a file.
 
     Raises:
         UnsupportedError: the module has symbolic dimensions, and one program for all shapes cannot be had, or options
@@ -99,7 +101,7 @@ def compile_program(
             )
         return compile_once(bytecode(module), target, options)
 
-    return _compiled(source, target, entry, options, symbolic)
+    return _compiled(source, target, entry, options, symbolic, keep_stages)
 
 
 def module_for(
@@ -124,7 +126,12 @@ def source_of(source: Any) -> Source | bytes:
 
 
 def _compiled(
-    source: Any, target: str, entry: str | None, options: Options, symbolic: Callable[[ir.Module], T]
+    source: Any,
+    target: str,
+    entry: str | None,
+    options: Options,
+    symbolic: Callable[[ir.Module], T],
+    keep_stages: bool = False,
 ) -> CompiledProgram | T:
     """The program of a static module; what `symbolic` makes of one that has dynamic dimensions."""
     backend = get_backend(target)
@@ -137,7 +144,7 @@ def _compiled(
         return program
     with lent_context(len(content)) as context:
         # In a function of its own: no module is left when the context goes to another program.
-        return _compiled_in(context, found, backend, entry, options, cached, symbolic)
+        return _compiled_in(context, found, backend, entry, options, cached, symbolic, keep_stages)
 
 
 def _compiled_in(
@@ -148,10 +155,12 @@ def _compiled_in(
     options: Options,
     cached: CacheEntry | None,
     symbolic: Callable[[ir.Module], T],
+    keep_stages: bool,
 ) -> CompiledProgram | T:
     loaded = module_for(source, context, backend, entry, options)
     if is_symbolic(loaded.module):
         return symbolic(loaded.module)
     size = len(source.data) if isinstance(source, Source) else len(source)
-    again = partial(module_for, source, backend=backend, entry=entry, options=options) if size < SMALL_SOURCE else None
+    may_read_again = size < KEPT_SOURCE and not keep_stages
+    again = partial(module_for, source, backend=backend, entry=entry, options=options) if may_read_again else None
     return compile_cached(loaded.module, backend, options, cached, again, loaded.contents)

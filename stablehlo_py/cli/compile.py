@@ -103,7 +103,7 @@ def _run_artifact(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     source: str | bytes = content if arguments.module == "-" else arguments.module
     with shown_progress(arguments.quiet):
-        program = compile_program(source, target=arguments.target, entry=arguments.entry, options=options)
+        program = compile_program(source, arguments.target, arguments.entry, options, keep_stages=True)
     output = _output(arguments)
     digest = artifact.save(program, output)
     if not arguments.quiet:

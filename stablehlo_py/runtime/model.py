@@ -49,7 +49,7 @@ class CompiledModel(ABC):
     @property
     @abstractmethod
     def stages(self) -> Mapping[str, str]:
-        """Stage name to text, in the order of the stages.
+        """Stage name to text, in the order of the stages. Those of small sources (1 MiB) are made when they are read.
 
         Raises:
             UnsupportedError: no program serves all shapes; `specialize` gives one that has stages.
