@@ -77,6 +77,19 @@ def row_base(f: Function, row: Index, size: IntLike, stride: IntLike) -> Index:
     return f.iadd(f.imul(f.idiv(row, stride), size * stride), f.irem(row, stride))
 
 
+def joined_keys(f: Function, op: ir.OpView, order: Order, record: Sequence[Lanes]) -> Value:
+    """All keys of records of the sort's operands as one integer."""
+    value, *rest = key_values(f, op, order.keys, record)
+    if not rest:
+        return value
+    whole = I32 if order.bits <= 32 else I64
+    value = f.cast("zext", value, whole)
+    for key, following in zip(order.keys[1:], rest, strict=True):
+        moved = f.binary("shl", value, f.const(key.bits, value.type))
+        value = f.binary("or", moved, f.cast("zext", following, whole))
+    return value
+
+
 class RecordSorter(ABC):
     """Sorts rows of `size` records, which lie in `sources`, into `targets`. `lanes`: of vectors, for rows whose
     elements are neighbours.
@@ -196,7 +209,7 @@ class RecordSorter(ABC):
             types.load(f, of, source, at, lanes) if number in read else types.constant(f, of, 0, lanes)
             for number, (of, source) in enumerate(zip(self.elements, self.sources, strict=True))
         ]
-        keys = self._keys(record)
+        keys = joined_keys(f, self.op, order, record)
         word = f.cast("zext", keys, self.word)
         if order.carries:
             carried = self._carried(i, at, lanes)
@@ -214,19 +227,6 @@ class RecordSorter(ABC):
         assert isinstance(back, Value)
         differs = f.binary("xor", to_bits(f, of, given), to_bits(f, of, back))
         return [f.binary("or", found[0], differs)]
-
-    def _keys(self, record: Sequence[Lanes]) -> Value:
-        """All keys of records as one integer."""
-        f, others = self.f, self.order.keys[1:]
-        value, *rest = key_values(f, self.op, self.order.keys, record)
-        if not others:
-            return value
-        whole = I32 if self.order.bits <= 32 else I64
-        value = f.cast("zext", value, whole)
-        for key, following in zip(others, rest, strict=True):
-            moved = f.binary("shl", value, f.const(key.bits, value.type))
-            value = f.binary("or", moved, f.cast("zext", following, whole))
-        return value
 
     def _carried(self, i: Index, at: Index, lanes: int) -> Value:
         """What moves along, in 32 bits."""
@@ -296,7 +296,7 @@ class RecordSorter(ABC):
         """How many records precede those whose element is this number."""
         f, restored_ = self.f, self.order.restored
         record = [types.constant(f, of, number if at == restored_ else 0) for at, of in enumerate(self.elements)]
-        wanted = f.cast("zext", self._keys(record), self.word)
+        wanted = f.cast("zext", joined_keys(f, self.op, self.order, record), self.word)
 
         def halve(low: Value, high: Value) -> list[Value]:
             middle = f.binary("lshr", f.binary("add", low, high), f.const(1))

@@ -1,19 +1,21 @@
-"""Many short rows that are keys and nothing else, sorted side by side: a row is a lane of vectors, what rows have in a
-place is a vector, and a network exchanges places without looking at what they hold.
+"""Many short rows, sorted side by side: a row is a lane of vectors, what rows have in a place is a vector, and a
+network exchanges places without looking at what they hold.
 
 The network is Batcher's: Knuth, The Art of Computer Programming, vol. 3, 5.2.2, algorithm M. It is not stable, and need
-not be: equal keys are the same bits. A group in which elements differ that have one key (zeros of both signs, NaN) is
-left to its caller.
+not be. Equal keys are the same bits; a group in which elements differ that have one key (zeros of both signs, NaN) is
+left to its caller. Where more than keys is sorted, no two records are equal: below its key each one has its place in
+the row, from which all operands are taken in the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from stablehlo_py.backends.common.comparators import key_values, restored
-from stablehlo_py.backends.cpu.kernels.records import Order, row_base
+from stablehlo_py.backends.common.comparators import compared_operands, restored
+from stablehlo_py.backends.cpu.kernels.records import Order, joined_keys, row_base
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value, vector
@@ -23,20 +25,40 @@ from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.mlir import ir
 
 LONGEST = 256  # records of a row: vectors of them, and the exchanges, lie in near caches
+PLACE_BITS = 8  # of a place in a row
+# The same of records that something moves along with, but where they have few digits: so many for each, which exchanges
+# sort in no more time than a pass over it takes.
+LONGEST_MOVED, DIGIT_RECORDS = 160, 64
 EXCHANGE_NS, MOVE_NS = 1.2, 0.4  # of a group; of an element, there and back, where lanes are not neighbours
+TAKE_NS = 0.8  # of an element that is taken from where its record says
 
 
 def lanes_of(order: Order, rows: IntLike, size: int, target: CpuTarget) -> int:
     """How many rows are sorted at once; 0: there are not enough of them, or they are no such rows."""
-    lanes = target.lanes(_bits(order))
-    if lanes == 1 or order.carries or order.restored is None or size > LONGEST or not is_known(rows):
+    if size > _longest(order) or not is_known(rows) or not (order.carries or order.restored is not None):
+        return 0
+    bits = _bits(order)
+    lanes = target.lanes(bits) if bits <= 64 else 1
+    if lanes == 1:
         return 0
     return 2 * lanes if rows >= 4 * lanes else lanes if rows >= lanes else 0
 
 
+def _longest(order: Order) -> int:
+    """Records of the longest row that is not sorted faster by digits, where something moves along."""
+    return min(LONGEST_MOVED, DIGIT_RECORDS * -(-order.bits // 8)) if order.carries else LONGEST
+
+
 def _bits(order: Order) -> int:
-    """Of a key in memory."""
-    return max(8, order.bits)
+    """Of a record in memory."""
+    if not order.carries:
+        return max(8, order.bits)
+    return max(32, 1 << (order.bits + PLACE_BITS - 1).bit_length())
+
+
+def may_mix(order: Order) -> bool:
+    """Whether a row may have elements that their keys do not give back, and nothing else says where they are."""
+    return bool(order.classes) and not order.carries
 
 
 def exchanges(size: int) -> Iterator[tuple[int, int]]:
@@ -70,8 +92,8 @@ def store(f: Function, of: Element, value: Lanes, base: Value, places: Sequence[
 
 
 class SideBySide:
-    """Sorts groups of `lanes` rows of an op's operand. Each row has `size` elements, `stride` apart; `mixed` sorts one
-    row, of a number, another way.
+    """Sorts groups of `lanes` rows of an op's operands. Each row has `size` records, `stride` apart; `mixed` sorts one
+    row, of a number, another way, where `may_mix`.
 
     Attributes:
         groups: of all rows. The last one has its last row several times.
@@ -87,25 +109,27 @@ class SideBySide:
         order: Order,
         lanes: int,
         sizes: tuple[int, IntLike, int],
-        pointers: tuple[Value, Value],
+        pointers: tuple[Sequence[Value], Sequence[Value]],
         scratch: Value,
     ) -> None:
-        self.f, self.op, self.key, self.lanes = f, op, order.keys[0], lanes
-        self.of, self.classes = element(op.operands[0]), order.classes
+        self.f, self.op, self.order, self.lanes = f, op, order, lanes
+        self.elements = [element(value) for value in op.operands]
         self.size, self.stride, self.rows = sizes
-        self.source, self.target = pointers
+        self.sources, self.targets = pointers
         self.scratch = scratch
-        self.vector = vector(lanes, ScalarType(f"i{_bits(order)}", _bits(order)))
+        self.word = ScalarType(f"i{_bits(order)}", _bits(order))
+        self.vector = vector(lanes, self.word)
         self.groups = -(-self.rows // lanes)
-        self.used = self.size * lanes * _bits(order) // 8
+        self.used = self.size * lanes * self.word.bits // 8
         self.neighbours = is_known(self.stride) and self.stride % lanes == 0
         network = np.array([*exchanges(self.size)], np.int64) * lanes
         self.count = len(network)
         self.tables = {f"{f.name}.network": constant_table(f"{f.name}.network", network, I32, f.emit)}
         moves = 0 if self.neighbours else MOVE_NS * lanes * self.size
-        self.cost = self.size + moves + EXCHANGE_NS * self.count
+        taken = TAKE_NS * lanes * self.size * len(self.elements) if order.carries else 0
+        self.cost = self.size + moves + taken + EXCHANGE_NS * self.count
 
-    def sort(self, group: Value, mixed: Callable[[Value], None]) -> None:
+    def sort(self, group: Value, mixed: Callable[[Value], None] | None) -> None:
         """Emit the sort of a group."""
         f, first = self.f, self.f.imul(group, self.lanes)
         rows = [first] if self.neighbours else rows_of(f, group, self.lanes, self.rows)
@@ -114,9 +138,12 @@ class SideBySide:
 
         def exchanged() -> None:
             f.loop(0, self.count, 1, self._exchange)
-            f.loop(0, self.size, 1, lambda place: self._write(bases, place))
+            if self.order.carries:
+                f.loop(0, self.lanes, 1, partial(self._take, self.f.index(first)))
+            else:
+                f.loop(0, self.size, 1, lambda place: self._write(bases, place))
 
-        if differs is None:
+        if differs is None or mixed is None:
             exchanged()
             return
         last = f.imin(f.iadd(first, self.lanes), self.rows)
@@ -126,28 +153,39 @@ class SideBySide:
         return [self.f.iadd(base, self.f.imul(place, self.stride)) for base in bases]
 
     def _read(self, bases: list[Index]) -> Value | None:
-        """Make the keys of all places. Whether some do not give back their elements; None: all do."""
-        f = self.f
+        """Make the records of all places. Whether keys do not give back some elements; None: they need not, or do."""
+        f, order = self.f, self.order
+        read = compared_operands(self.op)
+
+        def operand(number: int, at: list[Index]) -> Lanes:
+            of, source = self.elements[number], self.sources[number]
+            if number not in read:
+                return types.constant(f, of, 0, self.lanes)
+            return types.load(f, of, source, at[0], self.lanes) if self.neighbours else load(f, of, source, at)
 
         def one(place: Value, *found: Value) -> list[Value]:
             at = self._places(bases, place)
-            near = self.neighbours
-            given = (
-                types.load(f, self.of, self.source, at[0], self.lanes) if near else load(f, self.of, self.source, at)
-            )
-            (keys,) = key_values(f, self.op, [self.key], [given])
-            f.store(keys, self.scratch, f.imul(place, self.lanes))
+            record = [operand(number, at) for number in range(len(self.elements))]
+            keys = joined_keys(f, self.op, order, record)
+            word = f.cast("zext", keys, self.word)
+            if order.carries:
+                above = f.binary("shl", word, f.const(PLACE_BITS, word.type))
+                word = f.binary("or", above, f.splat(f.cast("trunc", place, self.word), self.lanes))
+            f.store(word, self.scratch, f.imul(place, self.lanes))
             if not found:
                 return []
-            back = restored(f, self.key, keys)
+            assert order.restored is not None
+            of, given, back = self.elements[order.restored], record[order.restored], restored(f, order.keys[0], keys)
             assert isinstance(given, Value)
             assert isinstance(back, Value)
-            return [f.binary("or", found[0], f.binary("xor", to_bits(f, self.of, given), to_bits(f, self.of, back)))]
+            return [f.binary("or", found[0], f.binary("xor", to_bits(f, of, given), to_bits(f, of, back)))]
 
-        if not self.classes:
+        if not may_mix(order):
             f.loop(0, self.size, 1, one)
             return None
-        none = f.const(0, vector(self.lanes, ScalarType(f"i{self.of.bits}", self.of.bits)))
+        assert order.restored is not None
+        bits = self.elements[order.restored].bits
+        none = f.const(0, vector(self.lanes, ScalarType(f"i{bits}", bits)))
         (found,) = f.loop(0, self.size, 1, one, [none])
         different = f.reduce_lanes("or", found)
         return f.cmp("ne", different, f.const(0, different.type))
@@ -161,9 +199,26 @@ class SideBySide:
         f.store(f.intrinsic("umax", one, other), self.scratch, high)
 
     def _write(self, bases: list[Index], place: Value) -> None:
+        """Write what the keys of this place give back."""
         f, at = self.f, self._places(bases, place)
-        value = restored(f, self.key, f.load(self.vector, self.scratch, f.imul(place, self.lanes)))
+        assert self.order.restored is not None
+        of, target = self.elements[self.order.restored], self.targets[self.order.restored]
+        value = restored(f, self.order.keys[0], f.load(self.vector, self.scratch, f.imul(place, self.lanes)))
         if self.neighbours:
-            types.store(f, self.of, value, self.target, at[0])
+            types.store(f, of, value, target, at[0])
         else:
-            store(f, self.of, value, self.target, at)
+            store(f, of, value, target, at)
+
+    def _take(self, first: Value, lane: Value) -> None:
+        """Write the row of a lane, from where its records say."""
+        f = self.f
+        base = row_base(f, f.imin(f.iadd(first, lane), self.rows - 1), self.size, self.stride)
+
+        def one(place: Value) -> None:
+            record = f.load(self.word, self.scratch, f.iadd(f.imul(place, self.lanes), lane))
+            found = f.binary("and", f.cast("zext", record, I64), f.const((1 << PLACE_BITS) - 1))
+            source, target = (f.iadd(base, f.imul(each, self.stride)) for each in (found, place))
+            for of, given, result in zip(self.elements, self.sources, self.targets, strict=True):
+                types.store(f, of, types.load(f, of, given, source), result, target)
+
+        f.loop(0, self.size, 1, one)

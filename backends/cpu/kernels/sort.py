@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.kernels.merge import Before, Sorter, merge_passes
 from stablehlo_py.backends.cpu.kernels.quick import QuickSorter, partitions
 from stablehlo_py.backends.cpu.kernels.radix import RadixSorter
 from stablehlo_py.backends.cpu.kernels.records import Order, order_of, row_base
-from stablehlo_py.backends.cpu.kernels.side_by_side import SideBySide, lanes_of
+from stablehlo_py.backends.cpu.kernels.side_by_side import SideBySide, lanes_of, may_mix
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Value
@@ -46,9 +46,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     lanes = lanes_of(order, rows, int(size), target) if order is not None else 0
     if order is not None and (partitions(order, rows, int(size), target) or (size >= LEAST_ROW and not lanes)):
         return _by_records(f, fusion, target, op, order, int(size), stride, rows)
-    merged = _Merged(f, fusion, op, size, stride)
     if order is not None and lanes:
-        return _side_by_side(f, fusion, op, order, lanes, (int(size), stride, int(rows)), merged)
+        return _side_by_side(f, fusion, op, order, lanes, (int(size), stride, int(rows)))
+    merged = _Merged(f, fusion, op, size, stride)
     if size:
         f.loop(f.begin, f.end, 1, merged.sort)
     records = size_hint(size)
@@ -88,19 +88,20 @@ class _Merged:
 
 
 def _side_by_side(
-    f: Function,
-    fusion: Fusion,
-    op: ir.OpView,
-    order: Order,
-    lanes: int,
-    sizes: tuple[int, IntLike, int],
-    merged: _Merged,
+    f: Function, fusion: Fusion, op: ir.OpView, order: Order, lanes: int, sizes: tuple[int, IntLike, int]
 ) -> Kernel:
-    pointers = operand(f, fusion, op.operands[0]), f.parameters["out0"]
-    sorter = SideBySide(f, op, order, lanes, sizes, pointers, f.gep(f.private, merged.used, I8))
-    f.loop(f.begin, f.end, 1, lambda group: sorter.sort(group, merged.sort))
-    private = merged.used + sorter.used
-    return Kernel.of(phase(f, sorter.groups, sorter.cost), private_bytes=private, tables=sorter.tables)
+    size, stride, _ = sizes
+    merged = _Merged(f, fusion, op, size, stride) if may_mix(order) else None
+    used = 0 if merged is None else merged.used
+    sorter = SideBySide(f, op, order, lanes, sizes, _pointers(f, fusion, op), f.gep(f.private, used, I8))
+    f.loop(f.begin, f.end, 1, lambda group: sorter.sort(group, None if merged is None else merged.sort))
+    return Kernel.of(phase(f, sorter.groups, sorter.cost), private_bytes=used + sorter.used, tables=sorter.tables)
+
+
+def _pointers(f: Function, fusion: Fusion, op: ir.OpView) -> tuple[list[Value], list[Value]]:
+    """Of the operands, and of the results."""
+    sources = [operand(f, fusion, value) for value in op.operands]
+    return sources, [f.parameters[f"out{number}"] for number in range(len(op.results))]
 
 
 def _comparator(f: Function, op: ir.OpView) -> Before:
@@ -127,10 +128,8 @@ def _by_records(
     stride: IntLike,
     rows: IntLike,
 ) -> Kernel:
-    sources = [operand(f, fusion, value) for value in op.operands]
-    targets = [f.parameters[f"out{number}"] for number in range(len(op.results))]
     made = QuickSorter if partitions(order, rows, size, target) else RadixSorter
-    sorter = made(f, op, order, size, stride, (sources, targets), target.lanes(32))
+    sorter = made(f, op, order, size, stride, _pointers(f, fusion, op), target.lanes(32))
 
     def row(i: Value) -> None:
         sorter.sort(row_base(f, i, size, stride))

@@ -16,7 +16,7 @@ from stablehlo_py.backends.cpu.kernels import quick
 from stablehlo_py.backends.cpu.kernels.radix import WIDE_DIGITS_FROM
 from stablehlo_py.backends.cpu.kernels.records import Order
 from stablehlo_py.backends.cpu.kernels.records import order_of as order_of_rows
-from stablehlo_py.backends.cpu.kernels.side_by_side import LONGEST, exchanges
+from stablehlo_py.backends.cpu.kernels.side_by_side import LONGEST, LONGEST_MOVED, exchanges
 from stablehlo_py.backends.cpu.kernels.sort import LEAST_ROW
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.dialect.types import shape
@@ -161,6 +161,25 @@ def test_short_rows_side_by_side(dtype: str, sizes: tuple[int, ...], axis: int, 
         for cpu in ("avx2", "x86-64"):
             found = compiled(lambda x: jnp.sort(x, axis), x, cpu=cpu)
             is_sorted(found, order_of(x, axis=axis), x, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [*SHORT_ROWS, ((70, LONGEST_MOVED), 1), ((70, LONGEST_MOVED + 1), 1), ((64, 70), 0)]
+)
+def test_what_moves_with_short_rows(dtype: str, sizes: tuple[int, ...], axis: int) -> None:
+    """Places, an element of other bits, several, and of those with two keys."""
+    x, few, other = numbers(dtype, *sizes), numbers("int8", *sizes, seed=1), numbers("complex64", *sizes, seed=2)
+    order, threads = order_of(x, axis=axis), 1 + sizes[0] % 2
+    np.testing.assert_array_equal(compiled(lambda x: jnp.argsort(x, axis), x, threads=threads)[0], order)
+    pairs = compiled(lambda *all: jax.lax.sort(all, dimension=axis, num_keys=1), x, few)
+    is_sorted(pairs, order, x, few, axis=axis)
+    several = compiled(lambda *all: jax.lax.sort(all, dimension=axis, num_keys=1), x, few, other, threads=threads)
+    is_sorted(several, order, x, few, other, axis=axis)
+    two = compiled(lambda *all: jax.lax.sort(all, dimension=axis, num_keys=2), few, x, other)
+    is_sorted(two, order_of(few, x, axis=axis), few, x, other, axis=axis)
+    for cpu in ("avx2", "x86-64") if dtype in ("float32", "int8", "float16") else ():
+        np.testing.assert_array_equal(compiled(lambda x: jnp.argsort(x, axis), x, cpu=cpu)[0], order)
 
 
 @pytest.mark.parametrize("size", [*range(1, 20), 31, 32, 33, 63, 64, 65, 100, 200, LONGEST])
