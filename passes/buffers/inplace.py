@@ -15,7 +15,7 @@ from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.custom_call import aliases
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.ops.indexing import clamp_start
-from stablehlo_py.dialect.symint import largest
+from stablehlo_py.dialect.symint import IntLike, largest
 from stablehlo_py.dialect.types import byte_size, element_type, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import same_scalar
@@ -79,9 +79,13 @@ def all_at_once(elements: int) -> InPlaceRule:
 
 def _alike(block: ir.Block, ops: list[ir.Operation]) -> list[tuple[int, int]]:
     """Pairs with the same number of elements of the same size."""
-    inputs = [(num_elements(value), byte_size(element_type(value))) for value in block.arguments]
-    outputs = [(num_elements(value), byte_size(element_type(value))) for value in ops[-1].operands]
+    inputs = [_size(value.type) for value in block.arguments]
+    outputs = [_size(value.type) for value in ops[-1].operands]
     return [(i, o) for i, size in enumerate(inputs) for o, other in enumerate(outputs) if size == other]
+
+
+def _size(type_: ir.Type) -> tuple[IntLike, int]:
+    return num_elements(type_), byte_size(element_type(type_))
 
 
 def updated(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
@@ -173,17 +177,16 @@ def _read_in_place(block: ir.Block, ops: list[ir.Operation]) -> set[int]:
     here: set[ir.Value] = set(ops[-1].operands)
     elsewhere: set[ir.Value] = set()
     for op in reversed(ops[:-1]):
-        in_order = _keeps_order(op)
-        result = op.results[0]
-        for position, operand in enumerate(op.operands):
-            if op.name == "hlo.reduce":
-                # Full-shaped values under a row reduction are read where they are.
-                (here if position == 0 else elsewhere).add(operand)
-                continue
-            if result in here:
-                (here if in_order else elsewhere).add(operand)
-            if result in elsewhere:
-                elsewhere.add(operand)
+        result, operands = op.results[0], list(op.operands)
+        if op.name == "hlo.reduce":
+            # Full-shaped values under a row reduction are read where they are.
+            here.add(operands[0])
+            elsewhere.update(operands[1:])
+            continue
+        if result in here:
+            (here if _keeps_order(op) else elsewhere).update(operands)
+        if result in elsewhere:
+            elsewhere.update(operands)
     return {number for number, value in enumerate(block.arguments) if value in here and value not in elsewhere}
 
 

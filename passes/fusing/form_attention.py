@@ -40,17 +40,21 @@ def form_scores(clusters: Clusters) -> None:
 
 
 def _after_exponentials(clusters: Clusters) -> list[int]:
-    """Products whose operands depend on an exponential without another product in between: few are, and to read what is
-    before a product takes longer than to follow the exponentials."""
-    nodes, seen = clusters.graph.nodes, set[int]()
+    """Products with an operand that depends on an exponential without another product in between, and that no other
+    product reads, as the weights of attention have to be for it to be wanted: few are, and to read what is before a
+    product takes longer than to follow the exponentials."""
+    nodes, users = clusters.graph.nodes, clusters.users
+    found, seen = set[int](), set[int]()
     stack = [node.index for node in nodes if node.name == "exponential"]
     while stack:
         index = stack.pop()
-        if index not in seen and nodes[index].role in (LOOP, REDUCE, DOT):
+        if index not in seen and nodes[index].role in (LOOP, REDUCE):
             seen.add(index)
-            if nodes[index].role != DOT:
-                stack += clusters.users[index]
-    return sorted(index for index in seen if nodes[index].role == DOT)
+            stack += users[index]
+            products = [user for user in users[index] if nodes[user].role == DOT]
+            if len(products) == 1:
+                found.add(products[0])
+    return sorted(found)
 
 
 def _of_exponentials(graph: Graph) -> list[int]:

@@ -177,7 +177,9 @@ class Graph:
             readers = users[operand]
             if not readers or readers[-1] != index:
                 readers.append(index)
-        results = [self._value(result, index) for result in op.results]
+        # One result is read without the list of all.
+        found = (op.result,) if facts.role == LOOP else op.results
+        results = [self._value(result, index) for result in found]
         info = self.info[results[0]] if results else None
         node = Node(index, op, facts, operands, producers, results, info, outside)
         self.nodes.append(node)

@@ -94,13 +94,14 @@ def fuse_siblings(clusters: Clusters) -> None:
         if cluster.kind == "column" and cluster.reductions:
             over = (cluster.reduced or ((),))[0]
             is_small = size_hint(math.prod(over)) <= policy.small_siblings
-            for node in cluster.members:
-                for operand, producer in zip(graph.nodes[node].operands, graph.nodes[node].producers, strict=True):
-                    if producer in cluster.members:
-                        continue
-                    reduced = graph.elements(operand) and graph.shape(operand) == over
-                    if reduced or is_small:
-                        groups.setdefault((not reduced, cluster.reduced, operand), []).append(cluster)
+            members = [graph.nodes[member] for member in cluster.members]
+            read = dict.fromkeys(operand for node in members for operand in node.operands)
+            for operand in read:
+                if graph.producer[operand] in cluster.members:
+                    continue
+                reduced = graph.elements(operand) and graph.shape(operand) == over
+                if reduced or is_small:
+                    groups.setdefault((not reduced, cluster.reduced, operand), []).append(cluster)
     gone: set[Cluster] = set()
     for (is_of_few, _, _), group in groups.items():
         left = list(dict.fromkeys(cluster for cluster in group if cluster not in gone))

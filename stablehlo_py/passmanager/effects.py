@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from stablehlo_py.dialect.calls import functions_of
+from stablehlo_py.dialect.calls import MAIN, functions_of
 from stablehlo_py.dialect.ops import Effects, record_of
 from stablehlo_py.dialect.regions import TERMINATORS
 from stablehlo_py.mlir import ir
@@ -86,11 +86,11 @@ def has_uses(op: ir.Operation) -> bool:
 
 def pure_functions(module: ir.Module) -> frozenset[str]:
     """Names of the functions of a module whose bodies are pure, calls of other pure functions included. None where
-    there is one function, which nobody calls."""
+    there is one function; `@main`, which nobody calls, is not looked at."""
     if len(module.body.operations) == 1:
         return frozenset()
     bodies = functions_of(module)
-    known: dict[str, bool] = {}
+    known: dict[str, bool] = {MAIN: False}
     return frozenset(name for name in bodies if _function_is_pure(name, bodies, known))
 
 
