@@ -213,7 +213,7 @@ class Operations(Assembly):
 
     def intrinsic(self, name: str, *operands: Value) -> Value:
         """sqrt, fabs, floor, ceil, roundeven, round, trunc, copysign, fma, maximum, minimum, smax, smin, umax, umin,
-        ctpop, ctlz, bitreverse, fshl, maxnum, minnum, sadd.sat ... The result has the first operand's type."""
+        ctpop, ctlz, cttz, bitreverse, fshl, maxnum, minnum, sadd.sat ... The result has the first operand's type."""
         result = operands[0].type
         return self._value(self.emit.intrinsic(name, operands, result), result)
 

@@ -38,10 +38,13 @@ def lanes_of(order: Order, rows: IntLike, size: int, target: CpuTarget) -> int:
     if size > _longest(order) or not is_known(rows) or not (order.carries or order.restored is not None):
         return 0
     bits = _bits(order)
-    lanes = target.lanes(bits) if bits <= 64 else 1
-    if lanes == 1:
-        return 0
-    return 2 * lanes if rows >= 4 * lanes else lanes if rows >= lanes else 0
+    return rows_at_once(int(rows), bits, target) if bits <= 64 else 0
+
+
+def rows_at_once(rows: int, bits: int, target: CpuTarget) -> int:
+    """Of all rows, whose records have so many bits; 0: there are not enough of them."""
+    lanes = target.lanes(bits)
+    return 0 if lanes == 1 else 2 * lanes if rows >= 4 * lanes else lanes if rows >= lanes else 0
 
 
 def _longest(order: Order) -> int:
@@ -91,6 +94,46 @@ def store(f: Function, of: Element, value: Lanes, base: Value, places: Sequence[
         types.store(f, of, types.each(lambda part, lane=lane: f.extract(part, lane), value), base, place)
 
 
+def signed(f: Function, value: Value) -> Value:
+    """Between unsigned integers and signed ones in the same order."""
+    return f.binary("xor", value, f.const(-1 << (value.type.element.bits - 1), value.type))
+
+
+class Network:
+    """Sorts records of so many places: `lanes` of a place are neighbours, from `memory` on, of `used` bytes. Those of
+    64 bits are signed integers, for which more processors have comparisons; others are unsigned.
+
+    Attributes:
+        tables: that the kernel reads.
+        cost: nanoseconds.
+    """
+
+    def __init__(self, f: Function, size: int, lanes: int, word: ScalarType, memory: Value) -> None:
+        self.f, self.memory = f, memory
+        self.vector = vector(lanes, word)
+        self.used = size * lanes * word.bits // 8
+        table = np.array([*exchanges(size)], np.int64) * lanes
+        self.count = len(table)
+        self.tables = {f"{f.name}.network": constant_table(f"{f.name}.network", table, I32, f.emit)}
+        self.cost = EXCHANGE_NS * self.count
+
+    def sort(self) -> None:
+        """Emit the exchanges."""
+        self.f.loop(0, self.count, 1, self._exchange)
+
+    def _exchange(self, number: Value) -> None:
+        f = self.f
+        table = f.gep(f.address_of(f"{f.name}.network"), f.imul(number, 2), I32)
+        low, high = (f.cast("zext", f.load(I32, table, part), I64) for part in (0, 1))
+        one, other = (f.load(self.vector, self.memory, at) for at in (low, high))
+        wide = self.vector.bits == 64
+        lesser, greater = (f.intrinsic(each, one, other) for each in (("smin", "smax") if wide else ("umin", "umax")))
+        if wide:
+            lesser = f.opaque(lesser)  # LLVM stores a choice between what was there and other values with a mask
+        f.store(lesser, self.memory, low)
+        f.store(greater, self.memory, high)
+
+
 class SideBySide:
     """Sorts groups of `lanes` rows of an op's operands. Each row has `size` records, `stride` apart; `mixed` sorts one
     row, of a number, another way, where `may_mix`.
@@ -118,16 +161,13 @@ class SideBySide:
         self.sources, self.targets = pointers
         self.scratch = scratch
         self.word = ScalarType(f"i{_bits(order)}", _bits(order))
-        self.vector = vector(lanes, self.word)
+        self.network = Network(f, self.size, lanes, self.word, scratch)
+        self.used, self.tables = self.network.used, self.network.tables
         self.groups = -(-self.rows // lanes)
-        self.used = self.size * lanes * self.word.bits // 8
         self.neighbours = is_known(self.stride) and self.stride % lanes == 0
-        network = np.array([*exchanges(self.size)], np.int64) * lanes
-        self.count = len(network)
-        self.tables = {f"{f.name}.network": constant_table(f"{f.name}.network", network, I32, f.emit)}
         moves = 0 if self.neighbours else MOVE_NS * lanes * self.size
         taken = TAKE_NS * lanes * self.size * len(self.elements) if order.carries else 0
-        self.cost = self.size + moves + taken + EXCHANGE_NS * self.count
+        self.cost = self.size + moves + taken + self.network.cost
 
     def sort(self, group: Value, mixed: Callable[[Value], None] | None) -> None:
         """Emit the sort of a group."""
@@ -137,7 +177,7 @@ class SideBySide:
         differs = self._read(bases)
 
         def exchanged() -> None:
-            f.loop(0, self.count, 1, self._exchange)
+            self.network.sort()
             if self.order.carries:
                 f.loop(0, self.lanes, 1, partial(self._take, self.f.index(first)))
             else:
@@ -171,7 +211,7 @@ class SideBySide:
             if order.carries:
                 above = f.binary("shl", word, f.const(PLACE_BITS, word.type))
                 word = f.binary("or", above, f.splat(f.cast("trunc", place, self.word), self.lanes))
-            f.store(word, self.scratch, f.imul(place, self.lanes))
+            f.store(self._in_memory(word), self.scratch, f.imul(place, self.lanes))
             if not found:
                 return []
             assert order.restored is not None
@@ -190,20 +230,17 @@ class SideBySide:
         different = f.reduce_lanes("or", found)
         return f.cmp("ne", different, f.const(0, different.type))
 
-    def _exchange(self, number: Value) -> None:
-        f = self.f
-        table = f.gep(f.address_of(f"{f.name}.network"), f.imul(number, 2), I32)
-        low, high = (f.cast("zext", f.load(I32, table, part), I64) for part in (0, 1))
-        one, other = (f.load(self.vector, self.scratch, at) for at in (low, high))
-        f.store(f.intrinsic("umin", one, other), self.scratch, low)
-        f.store(f.intrinsic("umax", one, other), self.scratch, high)
+    def _in_memory(self, word: Value) -> Value:
+        """Between records and what the network sorts, in the same order."""
+        return signed(self.f, word) if self.word.bits == 64 and not self.order.carries else word
 
     def _write(self, bases: list[Index], place: Value) -> None:
         """Write what the keys of this place give back."""
         f, at = self.f, self._places(bases, place)
         assert self.order.restored is not None
         of, target = self.elements[self.order.restored], self.targets[self.order.restored]
-        value = restored(f, self.order.keys[0], f.load(self.vector, self.scratch, f.imul(place, self.lanes)))
+        word = self._in_memory(f.load(self.network.vector, self.scratch, f.imul(place, self.lanes)))
+        value = restored(f, self.order.keys[0], word)
         if self.neighbours:
             types.store(f, of, value, target, at[0])
         else:

@@ -1,43 +1,32 @@
 """The k largest elements of each row, in descending total order, ties by lower index.
 
-Of many short rows and very small k a row is a lane, and the best so far are vectors. Else, for small k, the best so far
-are kept sorted, and most elements fail one comparison. For larger k the best so far and a buffer of candidates are
-sorted together whenever the buffer is full. Where k is most of the row, the row is sorted.
+Many rows are taken side by side (top_k_side_by_side.py). Else, for small k, the best so far are kept sorted, and most
+elements fail one comparison. For larger k the best so far and a buffer of candidates are sorted together whenever the
+buffer is full. Where k is most of the row, the row is sorted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from stablehlo_py.backends.common.comparators import ordered, unordered
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels import top_k_side_by_side
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand
+from stablehlo_py.backends.cpu.kernels.candidates import Load, beating, each_bit, greater, look_through
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes, rooms
-from stablehlo_py.backends.cpu.kernels.side_by_side import LONGEST, MOVE_NS, load, rows_of, store
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.arith import compare
-from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value
-from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element
+from stablehlo_py.codegen.builder import I32, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.formats import FORMATS, Specials
 from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import shape, symint
 
-FEW = 8  # of each row, where rows are lanes
-INSERT_NS = 1.5  # of a vector of records, for each that it is compared with
 SMALL_K = 32
 MIN_CANDIDATES = 64
 VECTORS = 4  # that are looked through at once
-
-Record: TypeAlias = "tuple[Value, Value]"  # keys as signed integers, and places
-
-
-def greater(f: Function, of: Element, a: Lanes, b: Lanes) -> Value:
-    """a > b in total order."""
-    return compare(f, "GT", of, a, b, total_order=True)
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -48,9 +37,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     of, indices = element(op.operands[0]), element(op.results[1])
     f = phase_function(fusion, target)
     source = operand(f, fusion, op.operands[0])
-    lanes = target.lanes(max(32, of.bits))
-    if 0 < k <= FEW and k < size <= LONGEST and is_known(rows) and 1 < lanes <= rows:
-        return _side_by_side(f, of, source, (int(rows), size, k), lanes)
+    many = top_k_side_by_side.emit(f, of, source, (int(rows), size, k), target) if k and is_known(rows) else None
+    if many is not None:
+        return many
     keep = k <= SMALL_K and k < size
     capacity = k + max(k, MIN_CANDIDATES)
     select = not keep and 2 * capacity <= size
@@ -63,17 +52,21 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     def row(i: Value) -> None:
         base, to = f.imul(i, size), f.imul(i, k)
+
+        def load(number: Index, lanes: int) -> Lanes:
+            return types.load(f, of, source, f.iadd(base, number), lanes)
+
         if keep:
             best = columns
-            _keep_best(f, of, indices, source, base, size, k, columns, full_lanes(target, [of]))
+            _keep_best(f, of, indices, load, size, k, columns, target.lanes(32))
         elif select:
             best = columns
             sorter = Sorter(f, [of, indices], columns, spare, before)
-            _select(sorter, lambda j: types.load(f, of, source, f.iadd(base, j)), size, k, capacity)
+            _select(sorter, load, size, k, capacity, target.lanes(32))
         else:
 
             def fetch(j: Index) -> None:
-                types.store(f, of, types.load(f, of, source, f.iadd(base, j)), columns[0], j)
+                types.store(f, of, load(j, 1), columns[0], j)
                 types.store(f, indices, f.cast("trunc", f.index(j), I32), columns[1], j)
 
             f.loop(0, size, 1, fetch)
@@ -93,61 +86,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     return Kernel.of(phase(f, rows if k else 0, cost), private_bytes=used)
 
 
-def _side_by_side(f: Function, of: Element, source: Value, sizes: tuple[int, int, int], lanes: int) -> Kernel:
-    """Groups of rows: each element of theirs is put among the best so far, and the least of those leaves."""
-    rows, size, k = sizes
-    groups = -(-rows // lanes)
-
-    def signed(value: Value) -> Value:
-        """Between unsigned integers and signed ones in the same order, which processors compare."""
-        return f.binary("xor", value, f.const(-1 << (value.type.element.bits - 1), value.type))
-
-    def group(number: Value) -> None:
-        numbers = rows_of(f, number, lanes, rows)
-
-        def element_at(place: Index) -> Record:
-            given = load(f, of, source, [f.iadd(f.imul(row, size), place) for row in numbers])
-            return signed(ordered(f, of, given, descending=False)), f.splat(f.cast("trunc", f.index(place), I32), lanes)
-
-        best: list[Record] = []
-        for place in range(k):
-            best = _inserted(f, best, element_at(place))
-
-        def step(place: Value, *held: Value) -> list[Value]:
-            kept = _inserted(f, [*zip(held[::2], held[1::2], strict=True)], element_at(place))[:k]
-            return [part for record in kept for part in record]
-
-        found = f.loop(k, size, 1, step, [part for record in best for part in record])
-        for place, (keys, places) in enumerate(zip(found[::2], found[1::2], strict=True)):
-            to = [f.iadd(f.imul(row, k), place) for row in numbers]
-            store(f, of, unordered(f, of, signed(keys), descending=False), f.parameters["out0"], to)
-            store(f, ELEMENTS["i32"], places, f.parameters["out1"], to)
-
-    f.loop(f.begin, f.end, 1, group)
-    return Kernel.of(phase(f, groups, lanes * (size + k) * MOVE_NS + size * k * INSERT_NS))
-
-
-def _inserted(f: Function, held: Sequence[Record], record: Record) -> list[Record]:
-    """Records in descending order, with one more behind its equals: what it beats moves down by one place."""
-    result, above, beaten = list[Record](), record, None
-    for each in held:
-        beats = f.cmp("sgt", record[0], each[0])
-        new = above if beaten is None else _chosen(f, beaten, above, record)
-        result.append(_chosen(f, beats, new, each))
-        above, beaten = each, beats
-    return [*result, record if beaten is None else _chosen(f, beaten, above, record)]
-
-
-def _chosen(f: Function, condition: Value, one: Record, other: Record) -> Record:
-    return f.select(condition, one[0], other[0]), f.select(condition, one[1], other[1])
-
-
 def _keep_best(
     f: Function,
     of: Element,
     indices: Element,
-    source: Value,
-    base: Index,
+    load: Load,
     size: int,
     k: int,
     best: list[Value],
@@ -173,70 +116,58 @@ def _keep_best(
         types.store(f, indices, f.cast("trunc", f.index(number), I32), best[1], place)
 
     def first(j: Index) -> None:
-        insert(types.load(f, of, source, f.iadd(base, j)), j, j)
+        insert(load(j, 1), j, j)
 
     f.loop(0, k, 1, first)
 
     def rest(j: Index) -> None:
-        value = types.load(f, of, source, f.iadd(base, j))
+        value = load(j, 1)
         beats = greater(f, of, value, types.load(f, of, best[0], k - 1))
-
-        def better() -> None:
-            insert(value, j, k - 1)
-
-        f.if_(beats, better)
+        f.if_(beats, lambda: insert(value, j, k - 1))
 
     def block(start: Index) -> None:
         """Most blocks have none that beats the last one: a few vector compares say so."""
-        bar = types.splat(f, types.load(f, of, best[0], k - 1), lanes)
-        loaded = [
-            types.load(f, of, source, f.iadd(base, f.iadd(start, lanes * each)), lanes) for each in range(VECTORS)
-        ]
-        found = greater(f, of, loaded[0], bar)
-        for values in loaded[1:]:
-            found = f.binary("or", found, greater(f, of, values, bar))
-        f.if_(f.reduce_lanes("or", found), lambda: f.loop(start, f.iadd(start, many), 1, rest))
 
-    many = VECTORS * lanes
-    whole = k + (size - k) // many * many
-    f.loop(k, whole, many, block)
+        def one(number: Value) -> list[Value]:
+            rest(f.iadd(start, number))  # which does not beat what others before it have put there
+            return []
+
+        each_bit(f, beating(f, of, load, start, types.load(f, of, best[0], k - 1), lanes, VECTORS), one)
+
+    whole = k
+    if lanes > 1:
+        many = VECTORS * lanes
+        whole += (size - k) // many * many
+        f.loop(k, whole, many, block)
     f.loop(whole, size, 1, rest)
 
 
-def _select(sorter: Sorter, fetch: Callable[[Index], Lanes], size: int, k: int, capacity: int) -> None:
-    """The first `capacity` elements, then every one that beats the k-th best, go behind the best k; whenever there are
-    `capacity` of them, they are sorted. The order of equal elements holds: earlier ones stand before later ones."""
+def _select(sorter: Sorter, load: Load, size: int, k: int, capacity: int, lanes: int) -> None:
+    """The first `capacity` elements, then every one that beats the k-th best, go behind the best k; whenever there is
+    no room for more, they are sorted. The order of equal elements holds: earlier ones stand before later ones."""
     f, (of, indices) = sorter.f, sorter.elements
     values, numbers = sorter.columns
     lowest = _lowest(f, of)
 
-    def collect(start: Value, count: Value) -> list[Value]:
-        """Candidates from `start` on, until there is no more room or element."""
+    def put(value: Lanes, number: Index, place: Index) -> None:
+        types.store(f, of, value, values, place)
+        types.store(f, indices, f.cast("trunc", f.index(number), I32), numbers, place)
+
+    def collect(start: Value) -> Value:
         bar = types.load(f, of, values, k - 1)
-        everything = f.cmp("eq", start, f.const(0))
-
-        def room(j: Value, count: Value) -> Value:
-            return f.binary("and", f.cmp("slt", j, f.const(size)), f.cmp("slt", count, f.const(capacity)))
-
-        def step(j: Value, count: Value) -> list[Value]:
-            value = fetch(j)
-            types.store(f, of, value, values, count)
-            types.store(f, indices, f.cast("trunc", j, I32), numbers, count)
-            taken = f.binary("or", everything, greater(f, of, value, bar))
-            return [f.index(f.iadd(j, 1)), f.binary("add", count, f.cast("zext", taken, I64))]
-
-        return f.while_([start, count], room, step)
-
-    def sort_round(start: Value, count: Value) -> list[Value]:
-        start, count = collect(start, count)
+        start, count = look_through(f, of, load, put, bar, (start, f.const(k)), (size, capacity), lanes)
         f.loop(count, capacity, 1, lambda at: f.store(lowest, values, at))  # behind its equals
+        return start
+
+    def turn(start: Value) -> list[Value]:
         result = sorter.sort(capacity)
         if result != sorter.columns:
             for one, source, target in zip((of, indices), result, sorter.columns, strict=True):
                 f.copy_memory(target, source, k * one.bytes)
-        return [start, f.const(k)]
+        return f.if_(f.cmp("slt", start, f.const(size)), lambda: collect(start), lambda: f.const(size + 1))
 
-    f.while_([f.const(0), f.const(0)], lambda start, _: f.cmp("slt", start, f.const(size)), sort_round)
+    f.loop(0, capacity, 1, lambda j: put(load(j, 1), j, j))
+    f.while_([f.const(capacity)], lambda start: f.cmp("sle", start, f.const(size)), turn)
 
 
 def _lowest(f: Function, of: Element) -> Value:

@@ -27,7 +27,7 @@ class PointerTypes(dict[str, str]):
 
 
 # What MLIR requires beside the operands of some intrinsics.
-_GENERIC_INTRINSICS = {"ctlz": "is_zero_poison = false"}
+_GENERIC_INTRINSICS = dict.fromkeys(("ctlz", "cttz"), "is_zero_poison = false")
 
 
 @cache

@@ -39,7 +39,7 @@ class _Types(dict[str, str]):
 _TYPES = _Types({"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", PTR.text: "ptr"})
 _PREFIXES = {F16: "0xH", BF16: "0xR"}
 # What LLVM requires beside the operands of some intrinsics.
-_FLAGS = {"ctlz": "i1 false"}
+_FLAGS = dict.fromkeys(("ctlz", "cttz"), "i1 false")
 
 
 @cache
