@@ -201,14 +201,28 @@ def test_integers(tmp_path: Path, of: ScalarType) -> None:
             results = [f.binary(name, a, some if name in INTEGERS[6:] else b) for name in INTEGERS]
             results += [f.cast("zext", f.cmp(predicate, a, b), of) for predicate in predicates]
             results += [f.intrinsic(name, a, b) for name in functions]
-            results += [f.intrinsic("ctpop", a), f.intrinsic("ctlz", a), f.intrinsic("fshl", a, b, some)]
+            results += [f.intrinsic(name, a) for name in ("ctpop", "ctlz", "cttz")] + [f.intrinsic("fshl", a, b, some)]
             for number, result in enumerate(results):
                 f.store(result, f.y, f.iadd(f.imul(i, len(results)), number))
 
         f.loop(0, f.isub(f.n, 1), 1, pair)
 
-    count = len(INTEGERS) + len(predicates) + len(functions) + 3
+    count = len(INTEGERS) + len(predicates) + len(functions) + 4
     assert same(body, x, np.zeros((x.size - 1) * count, x.dtype), tmp_path).any()
+
+
+@needs_compiler
+@pytest.mark.parametrize("lanes", [2, 4, 16])
+def test_bits_of_a_mask(tmp_path: Path, lanes: int) -> None:
+    """The first lane's is the lowest."""
+
+    def body(f: Function) -> None:
+        mask = f.cmp("sgt", f.load(VectorType(lanes, I32), f.x), f.splat(f.const(0, I32), lanes))
+        f.store(f.cast("zext", f.bitcast(mask, ScalarType(f"i{lanes}", lanes)), I32), f.y)
+
+    x = np.array([1, -1, 0, 5, 7, 7, -3, 0, 1, 0, 0, 2, -2, 9, 0, 1], np.int32)
+    (result,) = same(body, x, np.zeros(1, np.int32), tmp_path)
+    assert result == sum(1 << lane for lane in range(lanes) if x[lane] > 0)
 
 
 @needs_compiler

@@ -209,6 +209,9 @@ class CArithmetic(Emitter):
             return lambda x: f"({type_})shlo_popcount({unsigned}{x})"
         if name == "ctlz":
             return lambda x: f"({type_})shlo_leading_zeros((uint64_t){x}, {bits})"
+        if name == "cttz":
+            mask = f" & {(1 << bits) - 1:#x}" if bits < 64 else ""
+            return lambda x: f"({type_})shlo_popcount((((uint64_t){x} & -(uint64_t){x}) - 1){mask})"
         if name == "bitreverse":
             return lambda x: f"({type_})shlo_reversed((uint64_t){x}, {bits})"
         if name in ("fshl", "fshr") and bits in (8, 16, 32, 64):
@@ -331,6 +334,8 @@ class CArithmetic(Emitter):
         source, element = a.type.element, to.element
         if source.bits == element.bits:
             return self._lanes(lambda x: self._same_bits(x, source, element), to, a)
+        if source is I1:
+            return self._joined([self._at(a, lane) for lane in range(a.type.lanes)], 1, element)
         if max(a.type.lanes, to.lanes) > FEW:
             return self._copied(a, to)
         lanes = [self._same_bits(x, source, ScalarType(f"i{source.bits}", source.bits)) for x in lanes_of(a)]
