@@ -34,7 +34,7 @@ from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.dialect.ops import Effects, records
 from stablehlo_py.dialect.regions import OPEN_REGIONS
 from stablehlo_py.dialect.sharding import annotate, is_sharded, shardings_of, take
-from stablehlo_py.dialect.types import inside
+from stablehlo_py.dialect.types import named
 from stablehlo_py.mlir import ir, run_upstream
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, is_pure, pure_functions
@@ -188,7 +188,7 @@ def _by_mlir(module: ir.Module) -> bool:
 
 def _roots_are_isolated(module: ir.Module) -> bool:
     """Whether a region that may not use outside values holds an op of `_ROOTS`."""
-    return any(op.name in _ROOTS and not _is_open(op) for op in inside(module.operation))
+    return not all(map(_is_open, named(module.operation, _ROOTS)))
 
 
 def _is_open(op: ir.Operation) -> bool:

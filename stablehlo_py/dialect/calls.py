@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.edit import inline_block
 from stablehlo_py.dialect.locations import describe
-from stablehlo_py.dialect.types import inside, operations
+from stablehlo_py.dialect.types import named, operations
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError, elided
 from stablehlo_py.mlir import ir, run_upstream
 
@@ -128,7 +128,7 @@ def inline_calls(module: ir.Module, keeps: Keeps) -> None:
 
 
 def _scan(function: ir.Operation, keeps: Keeps) -> _Function:
-    return _Function(function, [op for op in inside(function) if op.name in CALLS and not keeps(op)])
+    return _Function(function, [op for op in named(function, CALLS) if not keeps(op)])
 
 
 def _callee(op: ir.Operation) -> str:

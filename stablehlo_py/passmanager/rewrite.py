@@ -47,7 +47,7 @@ from stablehlo_py.dialect.constants import splat
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.symint import GuardError
-from stablehlo_py.dialect.types import inside, module_of, operations
+from stablehlo_py.dialect.types import inside, module_of, named, operations
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
@@ -431,17 +431,22 @@ def apply_rules(
     table = rules.table(disable)
     anchor = root.operation
     driver, statistics = Rewriter(is_sharded(module_of(anchor))), Statistics()
-    # What no rule is about needs no visit while it has uses: losing the last one queues it.
-    seeds = [
-        op
-        for op in inside(anchor)
-        if (name := op.name) in table or (sweep and effect_kind(name) != IMPURE and not has_uses(op))
-    ]
+    seeds = _seeds(anchor, table) if sweep else named(anchor, table)
     driver._pending = {key_of(op): op for op in reversed(seeds)}
     limit = max_rewrites if max_rewrites is not None else 1000 + 64 * len(seeds)
     with ir.Location.unknown(anchor.context):  # rules make types, whose verifiers need a place to report to
         _drain(driver, table, statistics, limit, stop_after, rules.name)
     return statistics
+
+
+def _seeds(anchor: ir.Operation, table: Container[str]) -> list[ir.Operation]:
+    """What rules are about, and what is dead: the rest needs no visit while it has uses; losing the last one queues
+    it."""
+    return [
+        op
+        for op in inside(anchor)
+        if (name := op.name) in table or (effect_kind(name) != IMPURE and not has_uses(op))
+    ]
 
 
 def _drain(
