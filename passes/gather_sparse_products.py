@@ -106,11 +106,11 @@ def _is_constant(value: ir.Value) -> bool:
         op = defining(pending.pop())
         if op is None or op.name == "hlo.dot" or not (op.name == "hlo.constant" or can_evaluate(op.name)):
             return False
-        if len(seen) > _MOST_OPS or len(op.regions) or num_elements(op.result) > _MOST_ELEMENTS:
+        if len(seen) > _MOST_OPS or len(op.regions):
             return False
         pending += [operand for operand in op.operands if operand not in seen]
         seen.update(op.operands)
-    return True
+    return all(num_elements(each) <= _MOST_ELEMENTS for each in seen)
 
 
 def _computed(value: ir.Value, known: dict[ir.Value, np.ndarray]) -> np.ndarray:

@@ -21,6 +21,7 @@ from stablehlo_py.frontend.source import Source, read
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
+from stablehlo_py.passmanager.pipeline import without_cyclic_gc
 from stablehlo_py.runtime.cache import CacheEntry
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.loading import executable
@@ -142,7 +143,7 @@ def _compiled(
     program = load_cached(cached, options)
     if program is not None:
         return program
-    with lent_context(len(content)) as context:
+    with lent_context(len(content)) as context, without_cyclic_gc():
         # In a function of its own: no module is left when the context goes to another program.
         return _compiled_in(context, found, backend, entry, options, cached, symbolic, keep_stages)
 

@@ -42,8 +42,7 @@ class Census:
         """Of a module; ops of the names for which `asked` is true are listed."""
         census = Census()
         types, ops, names = census.types, census.ops, dict[str, bool]()
-        for op in inside(module.operation):
-            name = op.name
+        for name, op in inside(module.operation):
             listed = names.get(name)
             if listed is None:
                 listed = names[name] = asked(name)

@@ -136,7 +136,7 @@ def form_of(op: ir.OpView | ir.Operation, elements: Callable[[ir.Value], Sequenc
             attributes[key] = attribute(number) if is_known(number) else attribute([number])
         elif key != RESULT:
             attributes[key] = attribute(elements(op.operands[source]) if isinstance(source, int) else source(op))
-    gone = size_operands(op)
+    gone = size_operands(op) if takes_sizes(op.operation.name) else ()
     return Form(name, [operand for number, operand in enumerate(op.operands) if number not in gone], attributes)
 
 

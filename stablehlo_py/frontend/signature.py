@@ -20,12 +20,13 @@ def check_signature(module: ir.Module) -> None:
     main = main_function(module)
     arguments = main.regions[0].blocks[0].arguments
     results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
-    values = [(f"argument {number}", value.type, value.location) for number, value in enumerate(arguments)]
-    values += [(f"result {number}", type_, main.location) for number, type_ in enumerate(results)]
+    values = [(f"argument {number}", value.type, value) for number, value in enumerate(arguments)]
+    values += [(f"result {number}", type_, main) for number, type_ in enumerate(results)]
+    unknown = {type_ for type_ in {each[1] for each in values} if not _is_known(type_)}
     problems = [
-        Problem(f"{name} of @main is of type {type_}", describe(location), remedy=_REMEDY)
-        for name, type_, location in values
-        if not _is_known(type_)
+        Problem(f"{name} of @main is of type {type_}", describe(of.location), remedy=_REMEDY)
+        for name, type_, of in values
+        if type_ in unknown
     ]
     problems += [_ending(end) for end in _ends(module) if end.name != "func.return"]
     if problems:

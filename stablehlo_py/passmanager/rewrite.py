@@ -442,9 +442,7 @@ def apply_rules(
 def _seeds(anchor: ir.Operation, table: Container[str]) -> list[ir.Operation]:
     """What rules are about, and what is dead: the rest needs no visit while it has uses; losing the last one queues
     it."""
-    return [
-        op for op in inside(anchor) if (name := op.name) in table or (effect_kind(name) != IMPURE and not has_uses(op))
-    ]
+    return [op for name, op in inside(anchor) if name in table or (effect_kind(name) != IMPURE and not has_uses(op))]
 
 
 def _drain(
