@@ -44,7 +44,7 @@ class _Kept:
 
 
 # A context keeps every attribute, type and location that it has seen: it serves so many programs, of so many bytes.
-_PROGRAMS, _BYTES = 100, 1 << 18
+_PROGRAMS, _BYTES = 100, 1 << 20
 _IDLE = 4  # contexts of a pool that nobody uses, at most
 
 
