@@ -60,7 +60,7 @@ class QuickSorter(RecordSorter):
             result = self.f.gep(self.targets[self.order.restored], base, self.word)
             self.rooms = [[result], self.rooms[-1]]
 
-    def counted(self, start: Index, many: int) -> None:
+    def count(self, start: Index, many: int) -> None:
         """Partitions need no counts."""
 
     @property

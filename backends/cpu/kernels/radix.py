@@ -18,7 +18,7 @@ UNROLLED = 4
 class RadixSorter(RecordSorter):
     """Sorts rows of any records."""
 
-    counts_digits = True
+    counted = UNROLLED
 
     def prepare(self) -> None:
         order, size = self.order, self.size
@@ -41,14 +41,8 @@ class RadixSorter(RecordSorter):
         moved = f.binary("lshr", word, shift)
         return f.cast("zext", f.binary("and", moved, f.const((1 << self.digit) - 1, self.word)), I64)
 
-    def counted(self, start: Index, many: int) -> None:
-        if many > UNROLLED:
-            self.f.loop(start, self.f.iadd(start, many), UNROLLED, lambda i: self._count(i, UNROLLED))
-        else:
-            self._count(start, many)
-
-    def _count(self, start: Index, many: int) -> None:
-        """Count all digits of so many records."""
+    def count(self, start: Index, many: int) -> None:
+        """Count all their digits."""
         f = self.f
         for word in [f.load(self.word, self.rooms[0][0], f.iadd(start, each)) for each in range(many)]:
             for number in range(self.passes):

@@ -95,10 +95,10 @@ class RecordSorter(ABC):
     elements are neighbours.
 
     Attributes:
-        counts_digits: whether records are counted as they are made, so many at a time.
+        counted: how many records are counted at a time, soon after they are made, a power of two; 0: none are.
     """
 
-    counts_digits = False
+    counted = 0
 
     def __init__(
         self,
@@ -145,8 +145,8 @@ class RecordSorter(ABC):
         """What precedes the records of a row."""
 
     @abstractmethod
-    def counted(self, start: Index, many: int) -> None:
-        """So many records, a power of two, have been made."""
+    def count(self, start: Index, many: int) -> None:
+        """Count so many records, which have been made."""
 
     @abstractmethod
     def in_order(self) -> list[Value]:
@@ -181,23 +181,29 @@ class RecordSorter(ABC):
         if order.restored is not None and order.classes:
             bits = self.elements[order.restored].bits
             start = [f.const(0, ScalarType(f"i{bits}", bits))]
-        whole = self.size // BLOCK * BLOCK if self.counts_digits else 0
+        # Blocks and vectors end together: no code is there twice.
+        together = max(lanes, self.counted)
+        whole = self.size // together * together
 
-        def block(i: Value, *found: Value) -> list[Value]:
-            limit = f.iadd(i, BLOCK)
-            found = tuple(f.loop(i, limit, lanes, lambda j, *seen: self._make(j, base, lanes, seen), found))
-            self.counted(i, BLOCK)
-            return list(found)
+        def vectors(low: Index, high: Index, found: Sequence[Value]) -> list[Value]:
+            return f.loop(low, high, lanes, lambda i, *seen: self._make(i, base, lanes, seen), found, nonempty=True)
 
-        def few(i: Value, many: int, *found: Value) -> list[Value]:
-            made = self._make(i, base, many, found)
-            self.counted(i, many)
+        def block(low: Value, *found: Value) -> list[Value]:
+            high = f.iadd(low, BLOCK)
+            high = f.imin(high, whole) if whole % BLOCK else high
+            made = vectors(low, high, found)
+            f.loop(low, high, self.counted, lambda i: self.count(i, self.counted), nonempty=True)
             return made
 
-        wide = f.loop(0, whole, BLOCK, block, [f.const(0, vector(lanes, each.type.element)) for each in start])
-        vectors = self.size // lanes * lanes
-        wide = f.loop(whole, vectors, lanes, lambda i, *found: few(i, lanes, *found), wide)
-        last = f.loop(vectors, self.size, 1, lambda i, *found: few(i, 1, *found), start)
+        def one(i: Index, *found: Value) -> list[Value]:
+            made = self._make(i, base, 1, found)
+            if self.counted:
+                self.count(i, 1)
+            return made
+
+        wide = [f.const(0, vector(lanes, each.type.element)) for each in start]
+        wide = f.loop(0, whole, BLOCK, block, wide) if self.counted else vectors(0, whole, wide)
+        last = f.loop(whole, self.size, 1, one, start)
         return f.binary("or", f.reduce_lanes("or", wide[0]), last[0]) if start else None
 
     def _make(self, i: Index, base: Index, lanes: int, found: Sequence[Value]) -> list[Value]:
