@@ -41,6 +41,7 @@ from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 STRANDS = 4  # sums that are added to in turn, at least: an addition takes as many cycles
 PACKED_AGAIN = 8  # times what packing a panel takes, at least, is what follows in a range
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
+UNROLLED_TURNS = 8  # of strands, whose additions take longer than the instructions of a loop
 
 
 @dataclass(frozen=True)
@@ -443,6 +444,7 @@ class Gemm:
         strands, size = STRANDS // len(sums), steps.sizes[-1] if len(steps.sizes) == 1 else 0
         if strands > 1 and isinstance(size, int) and size >= 4 * strands and self._adds_in_any_order:
             arithmetic, products = self.arithmetic, partial(tile.products, f)
+            unroll = unroll and size <= UNROLLED_TURNS * strands
             return contract_in_strands(f, arithmetic, size, a, b, sums, products, strands, unroll=unroll)
         return contract(f, steps.sizes, a, b, sums, partial(tile.products, f), unroll=unroll)
 
