@@ -461,14 +461,14 @@ def _each_place(f: Function, places: Value, most: int) -> list[Value]:
     or two of the vector units, to shift a word is other units' work."""
     lanes = places.type.lanes
     bits = next(bits for bits in (8, 16, 32) if most < 1 << bits and lanes * bits >= 64)
-    words = f.bitcast(f.cast("trunc", places, {8: I8, 16: I16, 32: I32}[bits]), vector(lanes * bits // 64, I64))
+    whole = f.bitcast(f.cast("trunc", places, {8: I8, 16: I16, 32: I32}[bits]), vector(lanes * bits // 64, I64))
+    words = [f.extract(whole, number) for number in range(whole.type.lanes)] if whole.type.lanes > 1 else [whole]
     low = f.const((1 << bits) - 1, I64)
     found = []
-    for lane in range(lanes):
-        number, shift = divmod(lane * bits, 64)
-        word = f.extract(words, number) if words.type.lanes > 1 else words
-        shifted = f.binary("lshr", word, f.const(shift, I64)) if shift else word
-        found.append(shifted if shift + bits == 64 else f.binary("and", shifted, low))
+    for word in words:
+        for shift in range(0, 64, bits):
+            shifted = f.binary("lshr", word, f.const(shift, I64)) if shift else word
+            found.append(shifted if shift + bits == 64 else f.binary("and", shifted, low))
     return found
 
 
