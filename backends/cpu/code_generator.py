@@ -34,6 +34,14 @@ _FILE = 1  # raw_ostream::OStreamKind::OK_FDStream
 _VERIFY = "_ZN4llvm12verifyModuleERKNS_6ModuleEPNS_11raw_ostreamEPb"
 
 _Builder = ctypes.c_uint64 * 512  # room for a JITTargetMachineBuilder, which takes 600 bytes
+# Passes that find nothing to do in kernels, and analyses that they ask for: a seventeenth of LLVM's time.
+_OPTIONS = (
+    b"-disable-lsr",
+    b"-disable-constant-hoisting",
+    b"-disable-partial-libcall-inlining",
+    b"-disable-mergeicmps",
+    b"-enable-shrink-wrap=false",
+)
 _Stream = ctypes.c_uint64 * 64  # for a raw_fd_ostream: 100 bytes
 _Made = ctypes.c_uint64 * 2  # an Expected of a machine: its address, and whether it is an error instead
 
@@ -74,6 +82,10 @@ class CodeGenerator:
         # The results of both are written where their first argument says.
         self._builder = _Builder()
         function(_DETECT_HOST, pointer, pointer)(self._builder)
+        options = [b"", *_OPTIONS]
+        function("LLVMParseCommandLineOptions", None, integer, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p)(
+            len(options), (ctypes.c_char_p * len(options))(*options), None
+        )
         self._machines: list[int] = []
 
     def object_of(self, context: int, module: int) -> bytes:
