@@ -204,7 +204,7 @@ class Transforms(Phases):
         # With c_j = exp(-pi i j^2 / n): X_k = c_k sum_j (x_j c_j) conj(c_{k-j}), a cyclic convolution of length m.
         m, rows = 1 << (2 * n - 2).bit_length(), outer * inner
         require_table(m, n)
-        squares = np.array([j * j % (2 * n) for j in range(n)])
+        squares = np.arange(n) ** 2 % (2 * n)
         chirp = roots(2 * n, squares)
         kernel = np.zeros(m, np.complex128)
         kernel[:n] = chirp.conj()

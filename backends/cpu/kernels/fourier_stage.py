@@ -29,9 +29,14 @@ def roots(n: int, numerators: Sequence[int] | np.ndarray) -> np.ndarray:
     """exp(-2 pi i t / n), rounded to f64 from extended precision; exact at multiples of a quarter turn."""
     t = np.asarray(numerators, np.int64) % n
     quarters = (8 * t + n) // (2 * n)
-    angle = (4 * t - quarters * n).astype(np.longdouble) * (np.arccos(np.longdouble(-1)) / 2) / n
+    offsets = 4 * t - quarters * n  # in quarters of 1 / n of a turn, up to half of a quarter turn to both sides
+    unit = math.gcd(4, n)  # of all offsets
+    count = n // (2 * unit) + 1
+    angles, places = (np.arange(count) * unit, abs(offsets) // unit) if count < t.size else (abs(offsets), ...)
+    angle = angles.astype(np.longdouble) * (np.arccos(np.longdouble(-1)) / 2) / n
+    cosine, sine = (function(angle).astype(np.float64)[places] for function in (np.cos, np.sin))
     turned = np.array([1, -1j, -1, 1j])[quarters % 4]
-    return turned * (np.cos(angle).astype(np.float64) - 1j * np.sin(angle).astype(np.float64))
+    return turned * (cosine - 1j * np.where(offsets < 0, -sine, sine))
 
 
 # --- complex arithmetic on lanes -------------------------------------------------------------------------------------
