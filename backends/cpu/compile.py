@@ -224,13 +224,13 @@ def _kernels(
                 compiler.add(unit)
 
     common: set[str] = set()
-    known: dict[str, str] = {}
+    known: dict[tuple[str, ...], str] = {}
     target, is_ir = replace(target, shares_functions=True), target.emits is LlvmIrEmitter
     for name, kernel in kernels_of(module, lambda function: emit_kernel(function, target, sizes), "CPU"):
         look(kernel)
         # A kernel's functions travel together: phases may call helpers of the same kernel.
         text = "\n".join((*kernel.functions.values(), *kernel.tables.values()))
-        owner = _owner(name, text, known)
+        owner = _owner(name, kernel, known)
         kernels[name] = kernel if owner == name else _with_functions_of(kernel, name, owner)
         if not kernel.functions or owner != name:  # nothing to do, as in a scatter of nothing, or nothing new
             continue
@@ -242,10 +242,14 @@ def _kernels(
     return units, kernels
 
 
-def _owner(name: str, text: str, known: dict[str, str]) -> str:
-    """The first kernel with this text, but for its name: of fusions whose shapes differ, functions may be the same, and
-    only the numbers of iterations others."""
-    return known.setdefault(_own(name).sub("", text), name)
+def _owner(name: str, kernel: Kernel, known: dict[tuple[str, ...], str]) -> str:
+    """The first kernel with these functions and tables, but for its name: of fusions whose shapes differ, functions may
+    be the same, and only the numbers of iterations others."""
+    own = _own(name)
+    functions = (own.sub("", text) for text in kernel.functions.values())
+    # Tables may be long, and begin with their names.
+    tables = (own.sub("", text, count=1) for text in kernel.tables.values())
+    return known.setdefault((*functions, *tables), name)
 
 
 def _with_functions_of(kernel: Kernel, name: str, owner: str) -> Kernel:
