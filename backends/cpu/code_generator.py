@@ -34,7 +34,7 @@ _FILE = 1  # raw_ostream::OStreamKind::OK_FDStream
 _VERIFY = "_ZN4llvm12verifyModuleERKNS_6ModuleEPNS_11raw_ostreamEPb"
 
 _Builder = ctypes.c_uint64 * 512  # room for a JITTargetMachineBuilder, which takes 600 bytes
-# Passes that find nothing to do in kernels, and analyses that they ask for: a seventeenth of LLVM's time.
+# Passes that find nothing to do in kernels, and analyses that they ask for (docs/decisions.md).
 _OPTIONS = (
     b"-disable-lsr",
     b"-disable-constant-hoisting",
