@@ -29,7 +29,7 @@ from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes._order import topological_order
-from stablehlo_py.passes.buffers.inplace import InPlace, in_place, updated_input
+from stablehlo_py.passes.buffers.inplace import in_place, updated_input
 from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import is_pure, pure_functions
@@ -37,6 +37,8 @@ from stablehlo_py.targets import DEFAULT_TARGET
 
 _SAME_PEAK = 1.001  # of the lowest peak: what lives at other times decides
 _NO_MEMORY = ("hlo.constant", "hlo.reshape")
+
+Pairs = Sequence[tuple[int, int]]  # operands and results of a fusion that may share memory
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,14 @@ class Schedule(Pass):
         programs, fusions = functions(module)
         inputs = {name: updated_input(function, rules) for name, function in fusions.items()}
         updates = {name: number for name, number in inputs.items() if number is not None}
-        pairs = {name: in_place(function, rules) for name, function in fusions.items()}
+        pairs = {name: sorted(in_place(function, rules).may) for name, function in fusions.items()}
         pure = pure_functions(module)
         for function in programs:
             for block in function.regions[0].blocks:
                 _schedule(block, updates, pairs, pure)
 
 
-def _schedule(block: ir.Block, updates: Mapping[str, int], pairs: Mapping[str, InPlace], pure: Collection[str]) -> None:
+def _schedule(block: ir.Block, updates: Mapping[str, int], pairs: Mapping[str, Pairs], pure: Collection[str]) -> None:
     ops = [view.operation for view in block.operations]
     for op in ops:
         for region in op.regions:
@@ -84,7 +86,7 @@ class _Graph:
     """Ops of a block (without the terminator) by number; values by number. `root` of a view is the value that it
     shows."""
 
-    def __init__(self, block: ir.Block, ops: Sequence[ir.Operation], pairs: Mapping[str, InPlace]) -> None:
+    def __init__(self, block: ir.Block, ops: Sequence[ir.Operation], pairs: Mapping[str, Pairs]) -> None:
         self.ops = ops[:-1]
         self.terminator = ops[-1]
         self.before: list[set[int]] = [set() for _ in self.ops]
@@ -103,16 +105,18 @@ class _Graph:
             self._value(argument, -1, None)
         for op in self.ops:
             self._op(op)
-        self.kept = {self.root[self.number[value]] for value in self.terminator.operands if value in self.number}
-        self.over = [self._overwritten(index, pairs.get(callee)) for index, callee in enumerate(self.callees)]
+        returned = [self.number.get(value) for value in self.terminator.operands]
+        self.returned = [number for number in returned if number is not None]  # values that the terminator reads
+        self.kept = {self.root[number] for number in self.returned}
+        self.over = [self._overwritten(index, pairs.get(callee, ())) for index, callee in enumerate(self.callees)]
         if self.terminator.name == "func.return":
             self._place_results()
         self.made = [sum(self.size[root] for root in roots) for roots in self.makes]  # op -> bytes
 
-    def _overwritten(self, index: int, allowed: InPlace | None) -> list[tuple[int, int]]:
+    def _overwritten(self, index: int, pairs: Pairs) -> list[tuple[int, int]]:
         """Roots of an op's operands and results that may share memory, if nobody reads the operand later."""
         found = []
-        for position, output in sorted(allowed.may) if allowed else ():
+        for position, output in pairs:
             operand = self.operands[index][position]
             if operand is not None:
                 found.append((self.root[operand], self.makes[index][output]))
@@ -206,7 +210,7 @@ class _Graph:
         """Depth first from the results: what a value needs is computed right before it."""
         order: list[int] = []
         done = [False] * len(self.ops)
-        wanted = [self.maker[self.number[value]] for value in self.terminator.operands if value in self.number]
+        wanted = [self.maker[number] for number in self.returned]
         for start in [index for index in wanted if index >= 0] + list(range(len(self.ops))):
             stack = [(start, False)]
             while stack:
