@@ -184,6 +184,42 @@ def of_transforms(name: str) -> Iterator[Case]:
     yield "grad-fft", jax.grad(lambda x: abs(jnp.fft.fft(x)).sum()), (image,)
 
 
+def of_sizes(name: str) -> Iterator[Case]:
+    """Operations with a size of their own, which decides how they are computed: how many are kept, sorted, counted."""
+    rng = np.random.default_rng(1)
+    for size in (6, 40, 150, 700, 5000):
+        x = array(name, 60_000 // size, size)
+        yield f"sort-rows-of-{size}", jnp.sort, (x,)
+        yield f"argsort-rows-of-{size}", jnp.argsort, (x,)
+        yield f"sort-columns-of-{size}", lambda x: jnp.sort(x, 0), (x.T.copy(),)
+        yield f"sort-pairs-of-{size}", lambda x, y: lax.sort((x, y), num_keys=1), (x, x[::-1])
+        yield f"median-of-{size}", lambda x: jnp.median(x, 1), (x,)
+        yield f"cumsum-of-{size}", lambda x: jnp.cumsum(x, 1), (x,)
+        yield f"argmax-of-{size}", lambda x: x.argmax(1), (x,)
+        for kept in (1, 4, 12, 33, 100, 300):
+            if kept <= size:
+                yield f"top-{kept}-of-{size}", lambda x, kept=kept: lax.top_k(x, kept), (x,)
+        yield f"top-2-of-{size}-alone", lambda x: lax.top_k(x[0], 2), (x,)
+    line, rows = array(name, 20_000), array(name, 2_000, 10)
+    for many in (2, 10, 100, 3000):
+        at = rng.integers(0, many, 20_000, np.int32)
+        yield f"histogram-of-{many}", lambda k, many=many: jnp.bincount(k, length=many), (at,)
+        yield f"segments-{many}", lambda x, k, many=many: jax.ops.segment_sum(x, k, many), (line, at)
+        yield f"segment-rows-{many}", lambda x, k, many=many: jax.ops.segment_max(x, k, many), (rows, at[:2000])
+        yield f"one-hot-{many}", lambda k, many=many: jax.nn.one_hot(k, many, dtype=TYPES[name]), (at[:1000],)
+        yield f"take-{many}", lambda x, k: x[k], (line[:many], at)
+        yield f"search-{many}", lambda x, v: jnp.searchsorted(x, v), (np.sort(line[:many]), line)
+        yield f"unique-{many}", lambda x, many=many: jnp.unique(x, size=many), (at[:5000].astype(x.dtype),)
+    for width in (2, 5, 16, 50):
+        for axis in (0, 1):
+            window = (width, 1) if axis == 0 else (1, width)
+            yield (
+                f"window-max-{width}-{axis}",
+                lambda x, window=window: lax.reduce_window(x, x[0, 0], lax.max, window, (1, 1), "SAME"),
+                (array(name, 200, 300),),
+            )
+
+
 def of_control(name: str) -> Iterator[Case]:
     """Loops with conditions, of lanes, in loops; branches of lanes and in loops; what gathers and writes as it goes."""
     x, line, small = array(name, 60, 70), array(name, 3000), array(name, 16)
@@ -283,4 +319,5 @@ def of_control(name: str) -> Iterator[Case]:
 def families(name: str) -> list[Callable[[str], Iterator[Case]]]:
     """Those that are of this type."""
     found = [of_gradients, of_control] if name in ("f32", "f64", "bf16") else []
+    found += [of_sizes] if name in ("f32", "i32", "i8") else []
     return found + ([of_linear_algebra, of_random, of_transforms] if name in ("f32", "f64") else [])
