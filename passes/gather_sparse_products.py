@@ -104,7 +104,7 @@ def _is_constant(value: ir.Value) -> bool:
     pending, seen = [value], {value}
     while pending:
         op = defining(pending.pop())
-        if op is None or op.name == "hlo.dot" or not (op.name == "hlo.constant" or can_evaluate(op.name)):
+        if op is None or (name := op.name) == "hlo.dot" or not (name == "hlo.constant" or can_evaluate(name)):
             return False
         if len(seen) > _MOST_OPS or len(op.regions):
             return False

@@ -115,7 +115,7 @@ def check_declared(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Op
         for name, wanted in (("arg_attrs", _OF_ARGUMENT), ("res_attrs", _OF_RESULT)):
             for described in ir.ArrayAttr(op.attributes[name]) if name in op.attributes else ():
                 if len(described):
-                    problems += _problems(op, wanted, entries(described))
+                    problems += _problems(op, wanted, _described(ir.DictAttr(described), wanted))
     calls: list[ir.Operation] = []
     for op in ops:
         name = op.name
@@ -131,6 +131,12 @@ def check_declared(module: ir.Module, ops: Sequence[ir.Operation]) -> list[ir.Op
     if problems:
         raise LoadError("attributes or calls of the module are not what they must be", problems=problems)
     return calls
+
+
+def _described(dictionary: ir.DictAttr, wanted: _Wanted) -> dict[str, ir.Attribute]:
+    """The attributes in a dictionary. Its names, which take long, are read only where there are others than these."""
+    known = {name: dictionary[name] for name in wanted if name in dictionary}
+    return known if len(known) == len(dictionary) else entries(dictionary)
 
 
 def _problems(
