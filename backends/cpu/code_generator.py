@@ -36,7 +36,6 @@ _VERIFY = "_ZN4llvm12verifyModuleERKNS_6ModuleEPNS_11raw_ostreamEPb"
 _Builder = ctypes.c_uint64 * 512  # room for a JITTargetMachineBuilder, which takes 600 bytes
 # Passes that find nothing to do in kernels, and analyses that they ask for (docs/decisions.md).
 _OPTIONS = (
-    b"-disable-lsr",
     b"-disable-constant-hoisting",
     b"-disable-partial-libcall-inlining",
     b"-disable-mergeicmps",
