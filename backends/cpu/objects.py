@@ -33,6 +33,7 @@ from stablehlo_py.options import available_threads
 # Shards grow, in characters of code: the first are small, so that threads begin while kernels are being written. A
 # shard costs 3 ms whatever it holds, so later ones hold twice as much as the one before, up to the last number.
 FIRST_CHARACTERS, MOST_CHARACTERS = 16_000, 96_000
+LEAST_CHARACTERS = 6_000  # of those that threads share in the end
 # With one processor nothing is won by beginning early. Not all in one shard: nobody answers Ctrl-C while LLVM works.
 ALONE_CHARACTERS = 600_000
 
@@ -168,7 +169,7 @@ class ObjectCompiler:
         if self.is_small:
             return self._compiled_here(self._pending)
         try:
-            for units in _shares(self._pending, len(self._threads) + 1):
+            for units in _shares(self._pending, 2 * (len(self._threads) + 1)):  # some are at work, and come later
                 self._flush(units)
             self._help()
             self._wait(checkpoint)
@@ -230,17 +231,16 @@ class ObjectCompiler:
 
 
 def _shares(units: list[Unit], count: int) -> list[list[Unit]]:
-    """Some units in at most so many shards of about the same size, if they would fill those that begin early."""
+    """Some units, in order, in at most so many shards of about the same size."""
     size = sum(unit.size for unit in units)
-    shares: list[list[Unit]] = []
-    most, taken = max(size / count, FIRST_CHARACTERS), 0.0
+    count = max(1, min(count, size // LEAST_CHARACTERS))
+    shares: list[list[Unit]] = [[] for _ in range(count)]
+    before = 0
     for unit in units:
-        if taken <= 0.0:
-            shares.append([])
-            taken += most
-        shares[-1].append(unit)
-        taken -= unit.size
-    return shares
+        middle = before + unit.size / 2
+        shares[min(count - 1, int(count * middle / max(1, size)))].append(unit)
+        before += unit.size
+    return [share for share in shares if share]
 
 
 def _compiled_apart(api: CApi, context: int, units: list[Unit]) -> list[bytes]:

@@ -21,6 +21,7 @@ from stablehlo_py.backends.cpu.kernels.fourier_stage import (
     Ends,
     Exchange,
     Read,
+    Rows,
     Scratch,
     Stage,
     Write,
@@ -30,12 +31,11 @@ from stablehlo_py.backends.cpu.kernels.fourier_stage import (
     swapped,
 )
 from stablehlo_py.backends.cpu.kernels.shared_function import call_piece
-from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.complex import Pair
 from stablehlo_py.codegen.tables import table_among
-from stablehlo_py.codegen.types import PARTS, Element, Lanes
+from stablehlo_py.codegen.types import PARTS, Element
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.errors import UnsupportedError
 
@@ -328,15 +328,10 @@ class LaneTransform:
         """Between rows of memory and scratch, with what happens to numbers on the way."""
         first = f.imul(f.iadd(f.imul(outer, self.width), start), self.n)
         pointer = f.gep(array.address(f, self.of), f.imul(first, 2), self.part)
-        if load:
-
-            def put(j: Index, number: int, value: Lanes) -> None:
-                self.scratch.write(f, buffer, j)(number, swapped(pair(value), self.exchange.entering))
-
-            load_rows(f, self.of, pointer, self.n, self.lanes, put)
+        is_scaled = not load and self.scale != 1.0
+        rows = Rows(self.scratch, self.of, self.n, load, self.exchange[0 if load else 1], is_scaled)
+        arguments = [pointer, buffer, *([f.const(self.scale, self.part)] if is_scaled else [])]
+        if self.length >= LEAST_SHARED:
+            call_piece(f, rows, arguments, apart=True)
         else:
-
-            def get(j: Index, number: int) -> Lanes:
-                return self._result(f, self.scratch.read(f, buffer, j)(number))
-
-            store_rows(f, self.of, pointer, self.n, self.lanes, get)
+            rows.emit(f, *arguments)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.complex import Pair, add, subtract
@@ -305,3 +306,40 @@ class Stage:
 
         sizes = 1 if self.last else m, 1 if self.reads else step
         scratch.stage(f, self.radix, sizes, twiddles, reader, writer)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The numbers of rows of memory, n each, on their way into scratch (`load`) or out of it, as a function. Parts
+    are exchanged where it says so; results may be multiplied by a factor."""
+
+    scratch: Scratch
+    of: Element
+    n: int
+    load: bool
+    exchange: bool = False
+    scaled: bool = False
+
+    @property
+    def symbol(self) -> str:
+        """What the function is called."""
+        kind = ("r" if self.load else "w") + "i" * self.exchange + "s" * self.scaled
+        return f"shlo_fft_rows_{self.n}_{self.scratch.lanes}x{self.scratch.part.text}_{kind}"
+
+    def emit(self, f: Function, *arguments: Value) -> None:
+        """Of the rows from an address on, to or from scratch, times the factor."""
+        rows, buffer, *scale = arguments
+        scratch, lanes = self.scratch, self.scratch.lanes
+
+        def put(j: Index, number: int, value: Lanes) -> None:
+            scratch.write(f, buffer, j)(number, swapped(pair(value), self.exchange))
+
+        def get(j: Index, number: int) -> Lanes:
+            return Ends(scratch, scale=next(iter(scale), None), inverse=self.exchange).finished(
+                f, number, scratch.read(f, buffer, j)(number)
+            )
+
+        if self.load:
+            load_rows(f, self.of, rows, self.n, lanes, put)
+        else:
+            store_rows(f, self.of, rows, self.n, lanes, get)
