@@ -9,7 +9,7 @@ from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.values import ScalarType
 
-_NUMPY = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8"}
+_NUMPY = {"f32": "f4", "f64": "f8", "i16": "i2", "i32": "i4", "i64": "i8"}
 
 
 def constant_table(

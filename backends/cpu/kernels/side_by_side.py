@@ -18,7 +18,7 @@ from stablehlo_py.backends.common.comparators import compared_operands, restored
 from stablehlo_py.backends.cpu.kernels.records import Order, joined_keys, row_base
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value, vector
+from stablehlo_py.codegen.builder import I16, I64, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import Element, Lanes, element, to_bits
 from stablehlo_py.dialect.symint import IntLike, is_known
@@ -114,7 +114,7 @@ class Network:
         self.used = size * lanes * word.bits // 8
         table = np.array([*exchanges(size)], np.int64) * lanes
         self.count = len(table)
-        self.tables = {f"{f.name}.network": constant_table(f"{f.name}.network", table, I32, f.emit)}
+        self.tables = {f"{f.name}.network": constant_table(f"{f.name}.network", table, I16, f.emit)}
         self.cost = EXCHANGE_NS * self.count
 
     def sort(self) -> None:
@@ -123,8 +123,8 @@ class Network:
 
     def _exchange(self, number: Value) -> None:
         f = self.f
-        table = f.gep(f.address_of(f"{f.name}.network"), f.imul(number, 2), I32)
-        low, high = (f.cast("zext", f.load(I32, table, part), I64) for part in (0, 1))
+        table = f.gep(f.address_of(f"{f.name}.network"), f.imul(number, 2), I16)
+        low, high = (f.cast("zext", f.load(I16, table, part), I64) for part in (0, 1))
         one, other = (f.load(self.vector, self.memory, at) for at in (low, high))
         wide = self.vector.bits == 64
         lesser, greater = (f.intrinsic(each, one, other) for each in (("smin", "smax") if wide else ("umin", "umax")))

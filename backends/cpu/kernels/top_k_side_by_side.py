@@ -32,7 +32,8 @@ from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes
 FEW = 8  # of each row, in vectors
 INSERT_NS = 1.5  # of a vector of records, for each that it is compared with
 LEAST_KEPT = 5  # of long rows; fewer are kept sorted
-LEAST_ROOM, SHORT = 64, 160  # records; a row of up to so many is sorted whole
+LEAST_ROOM, MOST_ROOM = 64, 1024  # records
+SHORT = 160  # a row of up to so many is sorted whole
 PLACE_BITS = 32  # of a record, which is the key and the place of an element
 LOOK_NS, PUT_NS = 0.3, 1.5  # of an element that is compared, and of one that is a candidate
 
@@ -46,7 +47,7 @@ def emit(f: Function, of: Element, source: Value, sizes: tuple[int, int, int], t
     if k <= FEW and k < size <= LONGEST and 1 < lanes <= rows:
         return _by_insertion(f, of, source, sizes, lanes)
     lanes = rows_at_once(rows, 64, target) if k >= LEAST_KEPT or size <= LONGEST else 0
-    if lanes and 2 * k <= LONGEST and of.bits + PLACE_BITS <= 64:
+    if lanes and 2 * k <= MOST_ROOM and of.bits + PLACE_BITS <= 64:
         return _Selection(f, of, source, sizes, lanes, target.lanes(32)).kernel()
     return None
 
