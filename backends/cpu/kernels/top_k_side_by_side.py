@@ -15,7 +15,6 @@ from stablehlo_py.backends.common.comparators import ordered, unordered
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase
 from stablehlo_py.backends.cpu.kernels.candidates import look_through
 from stablehlo_py.backends.cpu.kernels.side_by_side import (
-    LONGEST,
     MOVE_NS,
     Network,
     load,
@@ -29,7 +28,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes
 
-FEW = 8  # of each row, in vectors
+FEW, INSERTED = 8, 256  # of each row, in vectors; elements of a row that are put among them
 INSERT_NS = 1.5  # of a vector of records, for each that it is compared with
 LEAST_KEPT = 5  # of long rows; fewer are kept sorted
 LEAST_ROOM, MOST_ROOM = 64, 1024  # records
@@ -44,9 +43,9 @@ def emit(f: Function, of: Element, source: Value, sizes: tuple[int, int, int], t
     """Of `sizes` = (rows, elements of a row, k); None: they are not many rows, or other ways are faster."""
     rows, size, k = sizes
     lanes = target.lanes(max(32, of.bits))
-    if k <= FEW and k < size <= LONGEST and 1 < lanes <= rows:
+    if k <= FEW and k < size <= INSERTED and 1 < lanes <= rows:
         return _by_insertion(f, of, source, sizes, lanes)
-    lanes = rows_at_once(rows, 64, target) if k >= LEAST_KEPT or size <= LONGEST else 0
+    lanes = rows_at_once(rows, 64, target) if k >= LEAST_KEPT or size <= INSERTED else 0
     if lanes and 2 * k <= MOST_ROOM and of.bits + PLACE_BITS <= 64:
         return _Selection(f, of, source, sizes, lanes, target.lanes(32)).kernel()
     return None

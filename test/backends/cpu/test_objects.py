@@ -181,14 +181,14 @@ def test_with_one_processor_nothing_begins_early(monkeypatch: pytest.MonkeyPatch
 
 def test_the_first_shard_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = large_adders(2, monkeypatch)
-    assert len(objects) == 3  # of 2, 4 and 2 functions
+    assert len(objects) == 4  # of 2, 4, 1 and 1 functions
     code = NativeCode(objects)
     assert [integer_function(code, f"add{number}")(100) for number in (0, 2, 7)] == [100, 102, 107]
 
 
 def test_threads_share_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = large_adders(2, monkeypatch, functions=12)
-    assert len(objects) == 4  # of 2, 4, 3 and 3 functions
+    assert len(objects) == 6  # of 2 and 4 functions, and two for each thread
     assert integer_function(NativeCode(objects), "add11")(100) == 111
 
 

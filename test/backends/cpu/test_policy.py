@@ -135,12 +135,13 @@ def is_shared(text: str) -> bool:
     return "shlo_parallel" in kernels_of
 
 
-@pytest.mark.parametrize(("rows", "alone", "in_loop"), [(2, False, False), (6, False, True), (12, True, True)])
+@pytest.mark.parametrize(("rows", "alone", "in_loop"), [(2, False, False), (6, False, True), (16, True, True)])
 def test_short_programs_wake_no_threads(rows: int, alone: bool, in_loop: bool) -> None:
     """In a loop they are awake."""
 
     def is_shared(function: Callable[[jax.Array], jax.Array]) -> bool:
-        text = jax.jit(function).lower(np.ones((rows, 200), np.float32)).as_text()
+        with jax.enable_x64(True):
+            text = jax.jit(function).lower(np.ones((rows, 64))).as_text()
         stages = shlo.compile(text, options=shlo.Options(threads=2, cache_dir=None)).stages
         return "shlo_parallel" in stages["kernels"]
 

@@ -16,7 +16,7 @@ from stablehlo_py.backends.cpu.kernels import quick
 from stablehlo_py.backends.cpu.kernels.radix import WIDE_DIGITS_FROM
 from stablehlo_py.backends.cpu.kernels.records import Order
 from stablehlo_py.backends.cpu.kernels.records import order_of as order_of_rows
-from stablehlo_py.backends.cpu.kernels.side_by_side import LONGEST, LONGEST_MOVED, exchanges
+from stablehlo_py.backends.cpu.kernels.side_by_side import DIGIT_RECORDS, LONGEST, LONGEST_BYTES, exchanges
 from stablehlo_py.backends.cpu.kernels.sort import LEAST_ROW
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.dialect.types import shape
@@ -144,7 +144,15 @@ def test_any_axis(sizes: tuple[int, ...], axis: int) -> None:
 
 
 # Rows that are neighbours or not, as many as lanes or not, of which all or some have one element for each key.
-SHORT_ROWS = [((100, 5), 1), ((33, 41), 1), ((3, 41, 7), 1), ((41, 64), 0), ((70, LONGEST), 1), ((70, LONGEST + 1), 1)]
+SHORT_ROWS = [
+    ((100, 5), 1),
+    ((33, 41), 1),
+    ((3, 41, 7), 1),
+    ((41, 64), 0),
+    ((70, LONGEST_BYTES), 1),
+    ((33, LONGEST), 1),
+    ((33, LONGEST + 1), 1),
+]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -165,7 +173,7 @@ def test_short_rows_side_by_side(dtype: str, sizes: tuple[int, ...], axis: int, 
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(
-    ("sizes", "axis"), [*SHORT_ROWS, ((70, LONGEST_MOVED), 1), ((70, LONGEST_MOVED + 1), 1), ((64, 70), 0)]
+    ("sizes", "axis"), [*SHORT_ROWS, ((33, 4 * DIGIT_RECORDS), 1), ((33, 16 * DIGIT_RECORDS), 1), ((64, 70), 0)]
 )
 def test_what_moves_with_short_rows(dtype: str, sizes: tuple[int, ...], axis: int) -> None:
     """Places, an element of other bits, several, and of those with two keys."""
