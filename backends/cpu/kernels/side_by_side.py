@@ -9,7 +9,7 @@ the row, from which all operands are taken in the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -70,18 +70,21 @@ def may_mix(order: Order) -> bool:
     return bool(order.classes) and not order.carries
 
 
-def exchanges(size: int) -> Iterator[tuple[int, int]]:
-    """The places of which the lesser key goes to the first one, in order."""
+def exchanges(size: int) -> np.ndarray:
+    """The pairs of places of which the lesser key goes to the first one, in order."""
     top = 1 << max(0, (size - 1).bit_length() - 1)
-    p = top
+    found, places, p = [np.zeros((0, 2), np.int64)], np.arange(size), top
     while p:
         q, r, d = top, 0, p
         while True:
-            yield from ((i, i + d) for i in range(size - d) if i & p == r)
+            low = places[: max(0, size - d)]
+            low = low[low & p == r]
+            found.append(np.stack([low, low + d], 1))
             if q == p:
                 break
             d, q, r = q - p, q >> 1, p
         p >>= 1
+    return np.concatenate(found)
 
 
 def rows_of(f: Function, group: Value, lanes: int, rows: int) -> list[Index]:
@@ -118,7 +121,7 @@ class Network:
         self.f, self.memory = f, memory
         self.vector = vector(lanes, word)
         self.used = size * lanes * word.bits // 8
-        table = np.array([*exchanges(size)], np.int64) * lanes
+        table = exchanges(size) * lanes
         self.count = len(table)
         self.tables = {f"{f.name}.network": constant_table(f"{f.name}.network", table, I16, f.emit)}
         self.cost = EXCHANGE_NS * self.count
