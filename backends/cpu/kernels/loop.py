@@ -263,12 +263,16 @@ def _column_loops(fusion: Fusion, space: Space, lanes: int) -> int:
     few = columns <= COLUMNS and columns * len(space.loads) <= MOST_APART
     if not 2 <= columns < lanes <= rows or not (few or _lie_near(space, sizes, count)):
         return 0
-    last, others = len(sizes) - 1, range(len(sizes) - 1)
-    moves = count > 1 or any(
-        space.coefficient(offset, last) != 1 and any(space.coefficient(offset, loop) for loop in others)
-        for _, offset in space.loads
-    )
+    moves = count > 1 or any(_lies_otherwise(space, offset) for _, offset in space.loads)
     return count if moves or lanes % columns else 0
+
+
+def _lies_otherwise(space: Space, offset: Affine) -> bool:
+    """Whether what is read lies otherwise than in the result, or as the loops do not say (of joined arrays)."""
+    if not all(variable in space.variables for variable, _ in offset.terms):
+        return True
+    *others, last = (space.coefficient(offset, loop) for loop in range(len(space.sizes)))
+    return last != 1 and any(others)
 
 
 def _lie_near(space: Space, sizes: Sequence[int], count: int) -> bool:

@@ -12,6 +12,7 @@ from one_kernel import build_fusion, compile_kernel, here
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 
 
@@ -67,6 +68,27 @@ def test_few_columns_of_pieces(rows: int, dtype: type, target) -> None:
         return np.stack([np.stack(columns[number : number + 3], -1) for number in range(3)], -2)
 
     check(body, expected, [(9 * normal(rows, seed=seed)).astype(dtype) for seed in range(2)], target)
+
+
+@pytest.mark.parametrize("rows", [5, 16, 37])
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex64])
+@pytest.mark.parametrize("order", [(1, 2, 3, 0), (2, 1, 3, 0), (3, 2, 0, 1)])
+def test_columns_of_joined_arrays(rows: int, dtype: type, order: tuple[int, ...], target) -> None:
+    """Stacks of stacks whose dimensions are exchanged: places in the pieces are no loops'."""
+
+    def body(x: ir.Value) -> ir.Value:
+        def stack(x: ir.Value) -> ir.Value:
+            sizes = (1, *shape(x))
+            square = build.like("multiply", x, x)
+            return build.stablehlo.concatenate([build.reshape(each, sizes) for each in (x, square)], 0)
+
+        return build.transpose(stack(stack(x)), order)
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        stacks = np.stack([x, x * x])
+        return np.stack([stacks, stacks * stacks]).transpose(order)
+
+    check(body, expected, [(3 * normal(3, rows)).astype(dtype)], target, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 5])
