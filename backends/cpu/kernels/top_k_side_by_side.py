@@ -25,7 +25,7 @@ from stablehlo_py.backends.cpu.kernels.side_by_side import (
 )
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
+from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes
 
 FEW, INSERTED = 8, 256  # of each row, in vectors; elements of a row that are put among them
@@ -157,44 +157,51 @@ class _Selection:
 def _by_insertion(f: Function, of: Element, source: Value, sizes: tuple[int, int, int], lanes: int) -> Kernel:
     """Groups of rows: each element of theirs is put among the best so far, and the least of those leaves."""
     rows, size, k = sizes
-    groups = -(-rows // lanes)
+    groups, word, places_at = -(-rows // lanes), ScalarType(f"i{of.bits}", of.bits), k * lanes * of.bytes
+    memory = f.private, f.gep(f.private, places_at, I8)
 
     def group(number: Value) -> None:
         numbers = rows_of(f, number, lanes, rows)
 
-        def element_at(place: Index) -> Record:
+        def step(place: Index, *held: Value, count: Value | None = None) -> list[Value]:
             given = load(f, of, source, [f.iadd(f.imul(row, size), place) for row in numbers])
-            return signed(f, ordered(f, of, given, descending=False)), f.splat(
-                f.cast("trunc", f.index(place), I32), lanes
-            )
+            keys = signed(f, ordered(f, of, given, descending=False))
+            record = keys, f.splat(f.cast("trunc", f.index(place), I32), lanes)
+            kept = _inserted(f, [*zip(held[::2], held[1::2], strict=True)], record, count)
+            return [part for each in kept for part in each]
 
-        best: list[Record] = []
-        for place in range(k):
-            best = _inserted(f, best, element_at(place))
+        none = [f.const(0, vector(lanes, bits)) for bits in (word, I32)] * k
+        first = f.loop(0, k, 1, lambda place, *held: step(place, *held, count=f.index(place)), none)
+        best = f.loop(k, size, 1, step, first)
+        for place, (keys, places) in enumerate(zip(best[::2], best[1::2], strict=True)):
+            f.store(keys, memory[0], place * lanes)
+            f.store(places, memory[1], place * lanes)
+        f.loop(0, k, 1, lambda place: write(numbers, place))
 
-        def step(place: Value, *held: Value) -> list[Value]:
-            kept = _inserted(f, [*zip(held[::2], held[1::2], strict=True)], element_at(place))[:k]
-            return [part for record in kept for part in record]
-
-        found = f.loop(k, size, 1, step, [part for record in best for part in record])
-        for place, (keys, places) in enumerate(zip(found[::2], found[1::2], strict=True)):
-            to = [f.iadd(f.imul(row, k), place) for row in numbers]
-            store(f, of, unordered(f, of, signed(f, keys), descending=False), f.parameters["out0"], to)
-            store(f, ELEMENTS["i32"], places, f.parameters["out1"], to)
+    def write(numbers: Sequence[Index], place: Value) -> None:
+        at, to = f.imul(place, lanes), [f.iadd(f.imul(row, k), place) for row in numbers]
+        keys = signed(f, f.load(vector(lanes, word), memory[0], at))
+        store(f, of, unordered(f, of, keys, descending=False), f.parameters["out0"], to)
+        store(f, ELEMENTS["i32"], f.load(vector(lanes, I32), memory[1], at), f.parameters["out1"], to)
 
     f.loop(f.begin, f.end, 1, group)
-    return Kernel.of(phase(f, groups, lanes * (size + k) * MOVE_NS + size * k * INSERT_NS))
+    cost = lanes * (size + k) * MOVE_NS + size * k * INSERT_NS
+    return Kernel.of(phase(f, groups, cost), private_bytes=places_at + 4 * k * lanes)
 
 
-def _inserted(f: Function, held: Sequence[Record], record: Record) -> list[Record]:
-    """Records in descending order, with one more behind its equals: what it beats moves down by one place."""
+def _inserted(f: Function, held: Sequence[Record], record: Record, count: Value | None) -> list[Record]:
+    """Records in descending order, with one more behind its equals: what it beats moves down by one place. Those from
+    number `count` on are none yet."""
     result, above, beaten = list[Record](), record, None
-    for each in held:
+    for number, each in enumerate(held):
         beats = f.cmp("sgt", record[0], each[0])
+        if count is not None:
+            is_none = f.cmp("sge", f.const(number), count)
+            beats = f.binary("or", beats, f.splat(is_none, beats.type.lanes))
         new = above if beaten is None else _chosen(f, beaten, above, record)
         result.append(_chosen(f, beats, new, each))
         above, beaten = each, beats
-    return [*result, record if beaten is None else _chosen(f, beaten, above, record)]
+    return result
 
 
 def _chosen(f: Function, condition: Value, one: Record, other: Record) -> Record:
