@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.codegen.builder import I1, Function, Index, Value
@@ -58,16 +59,15 @@ def is_whole(f: Function, windows: Sequence[Window], place: Sequence[Index], mos
         return False
     if math.prod(window.width for window in windows) > most:
         return False
-    found: Value | bool = True
+    conditions = []
     for window, index in zip(windows, place, strict=True):
         if always_at_most(window.low, 0) and always_at_most(window.high, 0):
             continue
         start = f.isub(f.imul(index, window.stride), window.low)
         room = f.isub(window.size, (window.width - 1) * window.dilation)
         begins, ends = f.cmp("sge", f.index(start), f.const(0)), f.cmp("slt", f.index(start), f.index(room))
-        inside = f.binary("and", begins, ends)
-        found = inside if isinstance(found, bool) else f.binary("and", found, inside)
-    return found
+        conditions.append(f.binary("and", begins, ends))
+    return reduce(partial(f.binary, "and"), conditions) if conditions else True
 
 
 def over_whole_window(
@@ -79,13 +79,20 @@ def over_whole_window(
     body: Callable[[Index, list[Lanes]], list[Lanes]],
 ) -> list[Lanes]:
     """`over_window` for a window that `is_whole`: code for each of its places."""
-    starts = [f.isub(f.imul(index, window.stride), window.low) for window, index in zip(windows, place, strict=True)]
     for numbers in itertools.product(*(range(int(window.width)) for window in windows)):
-        at: Index = 0
-        for start, number, window, stride in zip(starts, numbers, windows, strides, strict=False):
-            at = f.iadd(at, f.imul(f.iadd(start, number * window.dilation), stride))
-        carries = body(at, carries)
+        carries = body(window_place(f, windows, place, strides, numbers), carries)
     return carries
+
+
+def window_place(
+    f: Function, windows: Sequence[Window], place: Sequence[Index], strides: Sequence[IntLike], numbers: Sequence[int]
+) -> Index:
+    """The operand offset of a place of the window, by its numbers, at an output position."""
+    at: Index = 0
+    for window, index, number, stride in zip(windows, place, numbers, strides, strict=False):
+        start = f.isub(f.imul(index, window.stride), window.low)
+        at = f.iadd(at, f.imul(f.iadd(start, number * window.dilation), stride))
+    return at
 
 
 def _predicated(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
-from stablehlo_py.backends.common.windows import is_whole, over_whole_window, over_window
+from stablehlo_py.backends.common.windows import is_whole, over_whole_window, over_window, window_place
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
@@ -60,7 +60,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     blocks = -(-sizes[last] // lanes) if lanes > 1 else 1
     outer = list(sizes[:-1]) if lanes > 1 else list(sizes)
 
-    def vector(place: Sequence[Index], column: Index, whole: bool) -> None:
+    def vector(place: Sequence[Index], column: Index, whole: bool, between_ends: bool) -> None:
         mask = None
         if sliding is not None:
             column = f.imin(column, sizes[last] - lanes)  # the last vector overlaps the one before
@@ -70,7 +70,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
         def meet(at: Index, values: list[Lanes]) -> list[Lanes]:
             if sliding is not None:
-                return sliding.fold(at, column, values)
+                return sliding.fold(at, column, values, between_ends=between_ends)
             at = f.iadd(at, column)
             loaded = [types.load(f, of, base, at, lanes, mask) for of, base in zip(elements, inputs, strict=True)]
             return combine([*values, *loaded])
@@ -87,23 +87,37 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     parts = -(-blocks // together)
     unrolled = UNROLLED // 5 if sliding is not None else UNROLLED  # each place of a sliding window is a window, too
 
+    def lies_between_ends(sliding: Sliding, place: Sequence[Index]) -> Value:
+        rows = windows[: len(outer)]
+        corners = [0] * len(outer), [int(window.width) - 1 for window in rows]
+        first, last_row = (window_place(f, rows, place, strides, corner) for corner in corners)
+        return sliding.between_ends(first, last_row, sizes[last])
+
     def row(i: Value) -> None:
         place = unravel(f, f.idiv(i, parts), outer)
         first = f.imul(f.irem(i, parts), together)
         end = f.imin(f.iadd(first, together), blocks)
 
-        def vectors(whole: bool) -> None:
+        def vectors(whole: bool, *, between_ends: bool) -> None:
             if straight:
                 for number in range(int(blocks)):
-                    vector(place, number * lanes, whole)
+                    vector(place, number * lanes, whole, between_ends)
             else:
-                f.loop(first, end, 1, lambda number: vector(place, f.imul(number, lanes), whole), nonempty=True)
+                f.loop(
+                    first,
+                    end,
+                    1,
+                    lambda number: vector(place, f.imul(number, lanes), whole, between_ends),
+                    nonempty=True,
+                )
 
         whole = is_whole(f, windows[: len(outer)], place, unrolled)
         if isinstance(whole, bool):
-            vectors(whole)
-        else:
-            f.if_(whole, lambda: vectors(True), lambda: vectors(False))
+            vectors(whole, between_ends=False)
+            return
+        if sliding is not None:
+            whole = f.binary("and", whole, lies_between_ends(sliding, place))
+        f.if_(whole, lambda: vectors(True, between_ends=True), lambda: vectors(False, between_ends=False))
 
     f.loop(f.begin, f.end, 1, row)
     vector_ns = PLACE_NS * size_hint(math.prod(window.width for window in windows)) + 1

@@ -44,11 +44,23 @@ class Sliding:
     combine: Combiner
     count: IntLike
 
-    def fold(self, row: Index, column: Index, values: list[Lanes]) -> list[Lanes]:
-        """The values, combined with what the windows at `column`.. meet in the row that begins at `row`."""
+    @property
+    def _reach(self) -> IntLike:
+        """From the first element of a load to the last one of a vector's windows."""
+        return (self.lanes - 1) * self.window.stride + (self.window.width - 1) * self.window.dilation + self._spare
+
+    def between_ends(self, first: Index, last: Index, outputs: IntLike) -> Value:
+        """Whether loads for so many outputs need no masks, where windows meet rows that begin at these places and
+        between them."""
         f, window = self.f, self.window
+        end = (outputs - self.lanes) * window.stride - window.low + self._reach
+        begins = f.cmp("sge", f.index(f.isub(first, window.low)), f.const(0))
+        return f.binary("and", begins, f.cmp("slt", f.index(f.iadd(last, end)), f.index(self.count)))
+
+    def fold(self, row: Index, column: Index, values: list[Lanes], *, between_ends: bool) -> list[Lanes]:
+        """The values, combined with what the windows at `column`.. meet in the row that begins at `row`."""
+        f, window, reach = self.f, self.window, self._reach
         first = f.isub(f.imul(column, window.stride), window.low)
-        reach = (self.lanes - 1) * window.stride + (window.width - 1) * window.dilation + self._spare
 
         def within(start: Index, size: IntLike) -> Value:
             begins = f.cmp("sge", f.index(start), f.const(0))
@@ -74,6 +86,8 @@ class Sliding:
         def partly() -> list[Value]:
             if window.stride > 2:
                 return at_an_end()
+            if between_ends:
+                return near()
             return f.if_(within(f.iadd(row, first), self.count), near, at_an_end)
 
         whole = within(first, window.size)
