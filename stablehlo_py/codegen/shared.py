@@ -51,6 +51,27 @@ def in_parts(f: Function, code: Code, lanes: int, x: Value, results: Sequence[Ty
     return [f.load(type_, target) for type_, target in zip(results, targets, strict=True)]
 
 
+def in_turns(f: Function, code: Callable[..., Value], rows: Sequence[Sequence[Value]]) -> list[Value]:
+    """code(*row) for each row of operands, by a loop. They and the results are vectors of one type."""
+    type_ = rows[0][0].type
+    columns = list(zip(*rows, strict=True))
+    _, (*sources, target) = _memory(f, [vector(len(rows) * type_.lanes, type_.element)] * (len(columns) + 1))
+    moving = [any(value is not column[0] for value in column) for column in columns]
+    for column, source, moves in zip(columns, sources, moving, strict=True):
+        for number, value in enumerate(column if moves else ()):
+            f.store(value, source, number * type_.lanes)
+
+    def run(first: Index) -> None:
+        row = [
+            f.load(type_, source, first) if moves else column[0]
+            for column, source, moves in zip(columns, sources, moving, strict=True)
+        ]
+        f.store(code(*row), target, first)
+
+    f.loop(0, len(rows) * type_.lanes, type_.lanes, run)
+    return [f.load(type_, target, number * type_.lanes) for number in range(len(rows))]
+
+
 @lru_cache(maxsize=64)
 def _function(
     symbol: str, code: Code, types: tuple[Type, ...], emitter: type[Emitter], target: TargetDescription | None

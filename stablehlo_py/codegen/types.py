@@ -263,6 +263,16 @@ def constant(f: Function, of: Element, number: complex | float | bool, lanes: in
     return f.const(number.real if isinstance(number, complex) else number, vector(lanes, of.compute))
 
 
+def constants(f: Function, of: Element, numbers: Sequence[complex | float | bool]) -> Lanes:
+    """Constants of the compute type, one a lane."""
+    if len(set(map(repr, numbers))) == 1:  # zeros of both signs are equal
+        return constant(f, of, numbers[0], len(numbers))
+    if of.is_complex:
+        parts = ([complex(number).real for number in numbers], [complex(number).imag for number in numbers])
+        return f.const_lanes(parts[0], of.compute), f.const_lanes(parts[1], of.compute)
+    return f.const_lanes([number.real for number in numbers], of.compute)
+
+
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 

@@ -54,14 +54,21 @@ def elementwise(
     shape: tuple[int, ...], of: Element, operands: Sequence[Registers], rule: Callable[..., Lanes]
 ) -> Registers:
     """`rule` applied chunk by chunk; chunks that are the same objects (splats) are computed once."""
-    known: dict[tuple[int, ...], Lanes] = {}
-    chunks = []
-    for row in zip(*(operand.chunks for operand in operands), strict=True):
-        key = tuple(id(chunk) for chunk in row)
-        if key not in known:
-            known[key] = rule(*row)
-        chunks.append(known[key])
-    return Registers(shape, of, tuple(chunks))
+    return together(shape, of, operands, lambda rows: [rule(*row) for row in rows])
+
+
+def together(
+    shape: tuple[int, ...],
+    of: Element,
+    operands: Sequence[Registers],
+    rule: Callable[[Sequence[tuple[Lanes, ...]]], Sequence[Lanes]],
+) -> Registers:
+    """The same by a rule for all rows of chunks that differ."""
+    rows = list(zip(*(operand.chunks for operand in operands), strict=True))
+    keys = [tuple(map(id, row)) for row in rows]
+    different = dict(zip(keys, rows, strict=True))
+    results = dict(zip(different, rule(list(different.values())), strict=True))
+    return Registers(shape, of, tuple(results[key] for key in keys))
 
 
 def scalar_at(f: Function, held: Registers, position: int) -> Lanes:

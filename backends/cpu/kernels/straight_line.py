@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, RealFunction, apply, combine, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
-from stablehlo_py.codegen.shared import shared_code
+from stablehlo_py.codegen.shared import in_turns, shared_code
 from stablehlo_py.codegen.types import Element, Known, Lanes, element
 from stablehlo_py.dialect.attributes import UNREAD
 from stablehlo_py.dialect.carries import kept_in_place
@@ -38,7 +39,7 @@ from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.regions import captured_values
 from stablehlo_py.dialect.symint import IntLike, IntT, always_at_most
-from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, symints, text, user_location
+from stablehlo_py.dialect.types import i64s, num_elements, shape, static_shape, symints, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import flops_per_element
@@ -47,6 +48,7 @@ from stablehlo_py.passmanager.rewrite import defining
 # Values of more elements live in memory.
 MAX_REGISTERS = 256
 LONG_FLOPS = 6  # of an element: from here on an op of several vectors is a function
+TURNS = 4  # of so many vectors it is a loop, in loops
 
 
 @dataclass(frozen=True)
@@ -117,23 +119,25 @@ class _Emitter:
         elif name.removeprefix("hlo.") in ARITH:
             result = op.results[0]
             operands = [self.registers(operand) for operand in op.operands]
-            self.held[result] = registers.elementwise(
-                static_shape(result), element(result), operands, self._rule(op, operands)
-            )
+            rule = partial(self._elementwise, op)
+            self.held[result] = registers.together(static_shape(result), element(result), operands, rule)
         else:
             raise UnsupportedError(
                 f"a register-resident kernel cannot hold '{name}'", op=name, location=user_location(op.location)
             )
 
-    def _rule(self, op: ir.OpView, operands: Sequence[Registers]) -> Callable[..., Lanes]:
-        """What computes a chunk of an elementwise op: by a function where that would be long code for several chunks,
-        but for loops."""
+    def _elementwise(self, op: ir.OpView, rows: Sequence[tuple[Lanes, ...]]) -> Sequence[Lanes]:
+        """What an elementwise op makes of chunks. Long code for several chunks is a function, or in loops a loop."""
+        f = self.f
         long = flops_per_element(record_of(op.operation.name)) >= LONG_FLOPS
-        several = max((len(set(map(id, operand.chunks))) for operand in operands), default=1) > 1
-        function = RealFunction.of(op) if self.calls and long and several and self.block is None else None
-        if function is None or any(operand.width == 1 for operand in operands):
-            return lambda *row: apply(self.f, op, row)
-        return lambda *row: shared_code(self.f, f"shlo_{function.name}", function, *row)[0]
+        function = RealFunction.of(op) if long and len(rows) > 1 else None
+        if function is not None and all(types.lane_count(chunk) > 1 for chunk in rows[0]):
+            vectors = cast("Sequence[tuple[Value, ...]]", rows)
+            if self.calls and self.block is None:
+                return [shared_code(f, f"shlo_{function.name}", function, *row)[0] for row in vectors]
+            if self.block is not None and len(rows) >= TURNS:
+                return in_turns(f, lambda *row: cast("Value", apply(f, op, row)), vectors)
+        return [apply(f, op, row) for row in rows]
 
     def holding(self, value: ir.Value) -> Held:
         """Where a value is.
@@ -174,27 +178,19 @@ class _Emitter:
     # --- ops ---------------------------------------------------------------------------------------------------------
 
     def _constant(self, op: ir.OpView) -> None:
-        result = op.results[0]
-        of, array = element(result), constant_value(op).reshape(-1)
-        width = registers.chunk_width(len(array))
-        chunks = []
-        for start in range(0, len(array), width):
-            part = [number.item() for number in array[start : start + width]]
-            part += part[-1:] * (width - len(part))
-            if all(number == part[0] for number in part):
-                chunks.append(types.constant(self.f, of, part[0], width))
-            else:
-                ones = [Registers((), of, (types.constant(self.f, of, number),)) for number in part]
-                chunks += registers.collect(self.f, (width,), of, [(one, 0) for one in ones]).chunks
-        self.held[result] = Registers(static_shape(result), of, tuple(chunks))
+        self._hold_known(op, constant_value(op))
 
     def _iota(self, op: ir.OpView) -> None:
+        (numbers,) = evaluate_op(op.operation, [])
+        self._hold_known(op, numbers)
+
+    def _hold_known(self, op: ir.OpView, numbers: np.ndarray) -> None:
         result = op.results[0]
-        of, dimension = element(result), i64(op, "dimension")
-        size = static_shape(result)[dimension]
-        scalars = [rounded(self.f, of, types.constant(self.f, of, i)) for i in range(size)]
-        counts = [Registers((), of, (scalar,)) for scalar in scalars]
-        self._collect(op, [(counts[place[dimension]], 0) for place in _places(static_shape(result))])
+        of, flat = element(result), [number.item() for number in numbers.reshape(-1)]
+        width = registers.chunk_width(len(flat))
+        parts = [flat[start : start + width] for start in range(0, len(flat), width)]
+        chunks = [types.constants(self.f, of, part + part[-1:] * (width - len(part))) for part in parts]
+        self.held[result] = Registers(static_shape(result), of, tuple(chunks))
 
     def _broadcast(self, op: ir.OpView) -> None:
         result = op.results[0]

@@ -172,6 +172,13 @@ def test_iota_and_constants() -> None:
     np.testing.assert_array_equal(table, np.arange(20).reshape(4, 5) ** 2)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+def test_constants_keep_the_signs_of_zeros(dtype: object) -> None:
+    signs = np.where(np.arange(20) % 3, 0.0, -0.0).astype(dtype)
+    (result,) = straight([random(20, dtype=dtype)], lambda a: build.constant(signs, a.type.element_type))
+    assert result.tobytes() == signs.tobytes()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex64])
 @pytest.mark.parametrize("dimensions", [(0,), (1,), (2,), (0, 2), (0, 1, 2)], ids=str)
 def test_reductions(dimensions: tuple[int, ...], dtype: object) -> None:
@@ -294,6 +301,28 @@ def test_a_loop_in_registers() -> None:
         x = np.sin(x * x)
     np.testing.assert_allclose(result, x, rtol=1e-5)
     assert trips == 10
+
+
+def test_long_code_for_many_vectors_of_a_loop_is_written_once() -> None:
+    """Exponentials of eight vectors: the numbers are those of one vector, and there is no more code for one of them."""
+    body = """%y = "hlo.exponential"(%x) : (tensor<SIZExf32>) -> tensor<SIZExf32>
+        %z = "hlo.negate"(%y) : (tensor<SIZExf32>) -> tensor<SIZExf32>
+        YIELD %z"""
+    x, lines = random(128), []
+    results = []
+    for part in (x[:16], x):
+        size = str(len(part))
+        text = counted(f"x|tensor<{size}xf32>|%x0", body.replace("SIZE", size), "return %w#1 : tensor<SIZExf32>")
+        text = text.replace("SIZE", size)
+        signature = f"(%x0: tensor<{size}xf32>) -> tensor<{size}xf32>"
+        results.append(loop(signature, text, [part])[0])
+        attributes = '{hlo.fusion = "straight_line"}'
+        whole = f"func.func private @fusion_0{signature} attributes {attributes} {{{text}\n}}"
+        lines.append(
+            sum(kernel.count("fma") for kernel in compile_kernel(whole, host_target()).kernel.functions.values())
+        )
+    assert results[1][:16].tobytes() == results[0].tobytes()
+    assert lines[1] == lines[0] > 0
 
 
 def test_swapped_carries() -> None:
