@@ -13,6 +13,7 @@ from functools import cache, partial
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, is_grid
+from stablehlo_py.backends.common.fusion import fusions
 from stablehlo_py.backends.common.kernels import kernels_of, kinds_of
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY, arena_bytes
@@ -31,6 +32,7 @@ from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.symint import SPECIALIZE, IntLike
 from stablehlo_py.errors import UnsupportedError
@@ -225,7 +227,9 @@ def _kernels(
 
     common: set[str] = set()
     known: dict[tuple[str, ...], str] = {}
-    target, is_ir = replace(target, shares_functions=True), target.emits is LlvmIrEmitter
+    # A network's convolutions of one pixel, which are products, share tiles with the others.
+    levels = 2 if any(function.attributes[FUSION].value == "convolution" for function in fusions(module)) else 1
+    target, is_ir = replace(target, shares_functions=True, tile_levels=levels), target.emits is LlvmIrEmitter
     for name, kernel in kernels_of(module, lambda function: emit_kernel(function, target, sizes), "CPU"):
         look(kernel)
         # A kernel's functions travel together: phases may call helpers of the same kernel.

@@ -38,7 +38,8 @@ class CpuTarget(TargetDescription):
             those of bytes that are both signed or both unsigned; "i8mm": all; "": none.
         dots: features of x86-64 whose instructions do that to full vectors, to products of unsigned and signed bytes,
             or of two bf16 (kernels/vector_unit.py).
-        shares_functions: kernels may call functions that others of the program call, too.
+        shares_functions: kernels may call functions that others of the program call, too. tile_levels: the contracted
+            axes of a product's tile are at least so many.
         scalable: vectors of this width are the first lanes of those of SVE, which are as wide or wider.
         flop_share: of what a flop is assumed to take (policy_costs.py), what it takes here.
         op_ns: nanoseconds that a vector of an op adds to a loop that does more, of f32 and of f64, where they were
@@ -53,6 +54,7 @@ class CpuTarget(TargetDescription):
     dots: tuple[str, ...] = ()
     scalable: bool = False
     shares_functions: bool = False
+    tile_levels: int = 1
     flop_share: float = 1.0
     op_ns: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     emits: type[LlvmEmitter | LlvmIrEmitter] = field(default=LlvmEmitter, repr=False)

@@ -100,7 +100,8 @@ class Rooms:
 
 class Gemm:
     """Emits the compute phase. `shared` gets the functions that it calls, tiles only where it `calls_tiles`; None: all
-    is part of it. `half`: of the result only the panels down to the diagonal are computed."""
+    is part of it. `tile_levels` as of the target. `half`: of the result only the panels down to the diagonal are
+    computed."""
 
     def __init__(
         self,
@@ -110,10 +111,11 @@ class Gemm:
         shared: set[SharedFunction] | None = None,
         *,
         calls_tiles: bool = False,
+        tile_levels: int = 1,
         half: bool = False,
     ) -> None:
         self.problem, self.epilogue, self.rooms, self.shared = problem, epilogue, rooms, shared
-        self.calls_tiles, self.half = calls_tiles, half
+        self.calls_tiles, self.tile_levels, self.half = calls_tiles, tile_levels, half
         self.contraction, self.plan, self.arithmetic = problem.contraction, problem.plan, problem.arithmetic
         self.vector = vector(self.plan.lanes, self.arithmetic.accumulator)
         self.step, self.panel, self.width = problem.step, problem.panel, problem.width
@@ -464,7 +466,7 @@ class Gemm:
             self.arithmetic.boolean,
             self.arithmetic.packed,
             self.arithmetic.quad_unsigned,
-            max(2, len(self.contraction.k)),
+            max(self.tile_levels, len(self.contraction.k)),
             neighbours=row_stride == 1,
             prefetched=self._prefetched,
             adds=adds,

@@ -224,7 +224,8 @@ def _emit_gemm(
     sums = builder.private.take(problem.sums_size, arithmetic.element) if problem.in_chunks else None
     rooms = replace(_pack(builder, problem), sums=sums)
     output = None if arithmetic.complex or not is_symmetric(contraction, problem.panel) else epilogue.pure
-    gemm = Gemm(problem, epilogue, rooms, builder.shared, calls_tiles=shares, half=output is not None)
+    levels, half = builder.target.tile_levels, output is not None
+    gemm = Gemm(problem, epilogue, rooms, builder.shared, calls_tiles=shares, tile_levels=levels, half=half)
     builder.phase("", gemm.iterations, gemm.cost, gemm.emit, gemm.least_range)
     if output is not None:
         mirror = Mirror(contraction, output, plan.lanes)
