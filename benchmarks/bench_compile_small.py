@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 from typing import Any
@@ -31,7 +31,7 @@ from stablehlo_py import api, compiler
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.backends.cpu import compile
 from stablehlo_py.backends.cpu.backend import CpuBackend
-from stablehlo_py.backends.cpu.light_objects import BEST, known_object_of, object_of
+from stablehlo_py.backends.cpu.light_objects import BEST, known_objects_of, object_of
 from stablehlo_py.backends.cpu.objects import ObjectCompiler
 from stablehlo_py.backends.cpu.signature import SYMBOL
 from stablehlo_py.mlir import stablehlo
@@ -137,9 +137,9 @@ def ours(program: bytes) -> object:
     return get_backend(made.backend).load(made)
 
 
-def made_of(text: str, level: int = BEST) -> bytes:
-    """An object file of kernels, as of ones that were never compiled before; that of entries where it is known."""
-    return (object_of if SYMBOL in text else known_object_of)(text, level)
+def made_of(texts: Sequence[str], level: int = BEST) -> list[bytes]:
+    """Object files of kernels, as of ones that were never compiled before; those of entries where they are known."""
+    return [object_of(text, level) if SYMBOL in text else known_objects_of([text], level)[0] for text in texts]
 
 
 def xlas(module: Any) -> object:
@@ -194,7 +194,7 @@ def main() -> None:
     global clock
     clock = time.thread_time if arguments.processor else time.perf_counter
     jax.config.update("jax_platforms", "cpu")
-    compile.known_object_of = made_of
+    compile.known_objects_of = made_of
     programs = {name: program_of(*KINDS[name], arguments.committed) for name in arguments.kinds.split(",")}
     for program, module in programs.values():  # imports
         ours(program)

@@ -23,8 +23,8 @@ from stablehlo_py.backends.cpu.code_generator import code_generator
 from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, known_object_of
-from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, known_objects_of, parts_of
+from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render, shares
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.program import CpuProgram, may_be_light
 from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
@@ -122,7 +122,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
         made = code.described(module, backend, target, options)
         made.stages = StageContents({"kernels": partial(_kernels_stage, target, options)})
         made.helpers = helper_objects(_helpers(made))
-        made.objects = _light_objects(code, signature(made))
+        made.objects = _light_objects(code, signature(made), options.thread_count)
     else:
         compiler = ObjectCompiler(options.thread_count, module.context)
         try:
@@ -192,14 +192,16 @@ def _in_llvm_ir(target: CpuTarget, *, is_light: bool = False) -> CpuTarget:
     return replace(target, emits=LlvmIrEmitter, is_light=is_light)
 
 
-def _light_objects(code: Generated, data: bytes) -> list[bytes]:
+def _light_objects(code: Generated, data: bytes, threads: int) -> list[bytes]:
     """Its object files: entries, which programs with as many arguments and results have in common, and kernels. Kernels
     serve other programs, too: they are compiled with a signature that is none."""
     placeholder = Unit((), global_of(b"\xff" * len(data), LlvmIrEmitter))
     progress.at("machine code")
     level = QUICK if code.program.is_quick else BEST
-    kernels = known_object_of(render([*code.kernels, placeholder]), level)
-    return [known_object_of(render(code.entries)), stamped(kernels, data)]
+    *others, last = shares(code.kernels, parts_of(level, threads)) or [[]]
+    texts = [*map(render, others), render([*last, placeholder])]
+    *files, signed = known_objects_of(texts, level)
+    return [*known_objects_of([render(code.entries)]), *files, stamped(signed, data)]
 
 
 @deferred()

@@ -1,22 +1,25 @@
-"""Object files of light programs: their functions are LLVM IR (codegen/emitters/llvm_ir.py), and llvmlite's target
-machine, which is kept, makes machine code of it, in the calling thread.
+"""Object files of light programs: their functions are LLVM IR (codegen/emitters/llvm_ir.py), of which a target machine
+that is kept makes machine code. A file serves all programs with the same functions.
 
-No text of MLIR is read and written for that, as in objects.py. But llvmlite's LLVM is older: the results are the same,
-and here and there code has some instructions more. And it lets one thread work at a time.
-
-What runs for some nanoseconds only is compiled without optimization (`QUICK`), in half the time.
+What runs for some nanoseconds only is compiled without optimization (`QUICK`), in half the time, by llvmlite's LLVM.
+That is older, and lets one thread work at a time. So all else comes from the one in MLIR's library where it is known
+(code_generator.py), and large code is several files, which threads make.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from stablehlo_py.backends.common.meanwhile import Meanwhile
+from stablehlo_py.backends.cpu.code_generator import code_generator
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.codegen.target import host_architecture
 from stablehlo_py.dialect.context import ContextPool
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import deferred
+from stablehlo_py.options import available_threads
 
 if TYPE_CHECKING:
     import llvmlite.binding
@@ -33,6 +36,12 @@ def object_of(text: str, level: int = BEST) -> bytes:
     Raises:
         InternalError: LLVM refused the generated code.
     """
+    if level == BEST and (generator := code_generator()):
+        return generator.object_of_ir(text.encode())
+    return _object_of_llvmlite(text, level)
+
+
+def _object_of_llvmlite(text: str, level: int) -> bytes:
     import llvmlite.binding as llvm
 
     machine, head = _machine(level)
@@ -50,9 +59,19 @@ def object_of(text: str, level: int = BEST) -> bytes:
         ) from error
 
 
-def known_object_of(text: str, level: int = BEST) -> bytes:
-    """The same, made once for equal texts, as long as they are known. Thread-safe."""
-    return _known.all_of([(text, level)], lambda keys: [object_of(*key) for key in keys])[0]
+def known_objects_of(texts: Sequence[str], level: int = BEST) -> list[bytes]:
+    """The same of some, each in a thread, made once for equal texts, as long as they are known. Thread-safe."""
+    return _known.all_of([(text, level) for text in texts], _objects_of)
+
+
+def _objects_of(keys: Sequence[tuple[str, int]]) -> list[bytes]:
+    others = [Meanwhile(partial(object_of, *key)) for key in keys[1:]]
+    return [object_of(*keys[0]), *(other.result() for other in others)]
+
+
+def parts_of(level: int, threads: int) -> int:
+    """In how many files code of that level is made sooner than in one, where it is large."""
+    return min(threads, available_threads()) if level == BEST and code_generator() else 1
 
 
 # Bytes; a program of one operation takes 5 KB, with its text.

@@ -169,7 +169,7 @@ class ObjectCompiler:
         if self.is_small:
             return self._compiled_here(self._pending)
         try:
-            for units in _shares(self._pending, 2 * (len(self._threads) + 1)):  # some are at work, and come later
+            for units in shares(self._pending, 2 * (len(self._threads) + 1)):  # some are at work, and come later
                 self._flush(units)
             self._help()
             self._wait(checkpoint)
@@ -230,7 +230,7 @@ class ObjectCompiler:
                 self._stop = True
 
 
-def _shares(units: list[Unit], count: int) -> list[list[Unit]]:
+def shares(units: list[Unit], count: int) -> list[list[Unit]]:
     """Some units, in order, in at most so many shards of about the same size."""
     size = sum(unit.size for unit in units)
     count = max(1, min(count, size // LEAST_CHARACTERS))

@@ -97,6 +97,12 @@ def _is_in_order(space: Space, offset: Affine) -> bool:
     return offset.vector is None and offset.constant == 0 and found == steps
 
 
+def _is_apart(space: Space, offset: Affine) -> bool:
+    """Whether an access reads the elements of a vector one by one: along a row they are far apart."""
+    step = space.coefficient(offset, len(space.sizes) - 1)
+    return not is_known(step) or abs(step) > NEAR
+
+
 class _Row:
     def __init__(
         self, fusion: Fusion, target: CpuTarget, rows: IntLike, columns: IntLike, levels: list[list[Reduction]]
@@ -108,6 +114,7 @@ class _Row:
         roots = [value for root in self.roots for value in root]
         space = refine(fusion, target, roots, [rows, columns], bound=results)
         self.in_order = {tensor for tensor, offset in space.loads if _is_in_order(space, offset)}
+        self.apart = {tensor for tensor, offset in space.loads if _is_apart(space, offset)}
         self.row_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 0]
         column_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 1]
         self.values = cone(fusion.outputs)
@@ -331,7 +338,9 @@ class _Row:
             return 1
         results = {item.result for row in self.levels for item in row}
         work = [value for value in cone([item.operand for item in level], results.__contains__) if value not in results]
-        copies = 4 if COSTS.vector_ns(work, 0, 0) < COSTS.bound_ns else 1
+        read = {operand for value in work for operand in value.owner.operands}
+        # Elements that are read one by one take longer than it takes to combine vectors of them.
+        copies = 4 if COSTS.vector_ns(work, 0, 0) < COSTS.bound_ns and not read & self.apart else 1
         most = copies // len(level) or 1
         columns = self.column_sizes[-1]
         return max(1, min(most, columns // self.lanes)) if isinstance(columns, int) else most

@@ -143,7 +143,7 @@ def test_long_light_programs_are_compiled_by_the_engine(monkeypatch: pytest.Monk
     text, options = program_of("%0 = stablehlo.tanh %x : tensor<70xf32>"), shlo.Options(isolate=False, cache_dir=None)
     light = compile_program(text, options=options)
     monkeypatch.setattr(compile, "LIGHT_CHARACTERS", 100)
-    monkeypatch.setattr(compile, "known_object_of", None)
+    monkeypatch.setattr(compile, "known_objects_of", None)
     heavy = compile_program(text, options=options)
     assert [len(light.objects), len(heavy.objects)] == [2, 1]
     x = np.linspace(-3, 3, 70, dtype=np.float32)
@@ -209,13 +209,32 @@ def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, lambda key: len(key[0])))
 
     def made(number: int) -> bytes:
-        return light_objects.known_object_of(f"define i64 @f() {{\nret i64 {number}\n}}")
+        return light_objects.known_objects_of([f"define i64 @f() {{\nret i64 {number}\n}}"])[0]
 
     first = made(1)
     assert made(2) is not first
     assert made(1) is first
     light_objects.forget_objects()
     assert made(1) is not first
+
+
+def test_large_code_of_a_light_program_is_several_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, lambda key: len(key[0])))
+    text = """func.func @main(%x: tensor<40x40xf32>) -> tensor<40x40xf32> {
+      %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<40x40xf32>) -> tensor<40x40xf32>
+      %1 = stablehlo.add %0, %x : tensor<40x40xf32>
+      %2 = "stablehlo.cholesky"(%1) {lower = true} : (tensor<40x40xf32>) -> tensor<40x40xf32>
+      return %2 : tensor<40x40xf32>
+    }"""
+    x = np.eye(40, dtype=np.float32) + 1 / 64
+    found = []
+    for threads in (1, 2):
+        made = compile_program(text, options=shlo.Options(isolate=False, cache_dir=None, threads=threads))
+        assert len(made.objects) == 1 + light_objects.parts_of(light_objects.BEST, threads)  # that of the entry, too
+        (result,) = executable(made)(x)
+        found.append(result)
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0] @ found[0].T, x + x.T, 1e-4, 1e-4)
 
 
 def test_equal_kernels_of_different_programs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
