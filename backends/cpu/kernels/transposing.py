@@ -143,8 +143,8 @@ def load_rows(
 
     def single(j: Index) -> None:
         at = f.gep(pointer, f.imul(j, of.bytes // (of.storage.bits // 8)), of.storage)
-        if lanes == 1:
-            put(j, 0, types.load(f, of, at, 0))
+        if lanes == 1 or n == 1:  # of rows of one element, these are neighbours
+            put(j, 0, types.load(f, of, at, 0, lanes))
         else:
             steps = f.binary("mul", f.lane_ids(lanes), f.splat(f.index(n), lanes)) if not is_known(n) else None
             put(j, 0, types.gather(f, of, at, steps or f.const_lanes([int(lane * n) for lane in range(lanes)], I64)))
@@ -164,6 +164,9 @@ def store_rows(
 
     def single(j: Index) -> None:
         value = get(j, 0)
+        if n == 1:
+            types.store(f, of, value, pointer, 0)
+            return
         for lane in range(lanes):
             one = each(lambda part, lane=lane: f.extract(part, lane) if lanes > 1 else part, value)
             types.store(f, of, one, pointer, f.iadd(j, lane * n))
