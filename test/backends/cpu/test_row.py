@@ -389,3 +389,20 @@ def test_quotients_that_two_passes_read_are_kept(target) -> None:
     assert sum(text.count("fdiv") for text in compile_kernel(fusion, target).kernel.functions.values()) == 1
     (result,) = run_kernel(fusion, [x, y], target)
     np.testing.assert_allclose(result, x / y - (x / y).max(1, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+def test_elements_far_apart_are_summed_in_one_accumulator() -> None:
+    def summed(stride: int) -> str:
+        size = 512 * stride
+
+        def body(x: ir.Value) -> ir.Value:
+            picked = build.tensor([2, 512], ir.F32Type.get())
+            part = build.value("slice", picked, x, start=[0, 0], limit=[2, size], strides=[1, stride])
+            return reduce(part, "add", 0.0)
+
+        text = build_fusion("row", [f"tensor<2x{size}xf32>"], body)
+        x = normal(2, size)
+        np.testing.assert_allclose(run_kernel(text, [x], TARGETS[0])[0], x[:, ::stride].sum(1), rtol=1e-3, atol=1e-3)
+        return "".join(compile_kernel(text, WITHOUT_GATHERS).kernel.functions.values())
+
+    assert summed(1).count("fadd") - summed(65).count("fadd") == 2 * 3
