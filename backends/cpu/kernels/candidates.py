@@ -13,6 +13,7 @@ from stablehlo_py.codegen.types import Element, Lanes
 Load: TypeAlias = Callable[[Index, int], Lanes]  # so many elements of the row, from one on
 Put: TypeAlias = Callable[[Lanes, Index, Index], None]  # an element, of a number in the row, to a place among the best
 
+SMALL_K = 32  # of which the best so far may be kept sorted
 AT_ONCE = 2  # vectors of which a few comparisons say that no element beats
 
 

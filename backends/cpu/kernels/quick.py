@@ -21,7 +21,11 @@ from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.symint import IntLike, is_known
 
 REGISTERS = 8  # that a network sorts
-LEAST_RECORDS = 1 << 15  # of an op
+LEAST_RECORDS = 1 << 13  # of an op
+LEAST_ROW = {
+    32: 48,
+    64: 32,
+}  # by bits of a record: shorter rows are sorted side by side in less time, where they can be
 SAMPLES = 9  # vectors of which a pivot is the median
 DEPTH = 2.0  # partitions of a part, in those that halve it
 
@@ -34,6 +38,11 @@ def partitions(order: Order, rows: IntLike, size: int, target: CpuTarget) -> boo
     return can and many and not order.carries and order.bits > 16
 
 
+def beats_lanes(order: Order, size: int, stride: IntLike) -> bool:
+    """Whether rows that may be sorted side by side, too, are not. Columns would be copied one by one."""
+    return stride == 1 and size >= LEAST_ROW[32 if order.bits <= 32 else 64]
+
+
 def depth_limit(size: int) -> int:
     """How many partitions by samples may precede a part of a row of so many records."""
     return int(DEPTH * math.log2(max(2, size))) + 2
@@ -41,6 +50,8 @@ def depth_limit(size: int) -> int:
 
 class QuickSorter(RecordSorter):
     """Sorts rows of keys of more than 16 bits."""
+
+    masked = True
 
     def prepare(self) -> None:
         f, size = self.f, self.size

@@ -21,7 +21,7 @@ from stablehlo_py.backends.common.comparators import (
     sort_keys,
 )
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value, vector
+from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value, VectorType, vector
 from stablehlo_py.codegen.types import Element, Lanes, element, to_bits
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.mlir import ir
@@ -96,9 +96,11 @@ class RecordSorter(ABC):
 
     Attributes:
         counted: how many records are counted at a time, soon after they are made, a power of two; 0: none are.
+        masked: the last records of a row, which fill no vector, are one under a mask. Nothing moves along then.
     """
 
     counted = 0
+    masked = False
 
     def __init__(
         self,
@@ -203,16 +205,24 @@ class RecordSorter(ABC):
 
         wide = [f.const(0, vector(lanes, each.type.element)) for each in start]
         wide = f.loop(0, whole, BLOCK, block, wide) if self.counted else vectors(0, whole, wide)
+        if self._ends_with_mask(lanes):
+            wide = self._make(whole, base, lanes, wide, f.tail_mask(self.size - whole, lanes))
+            return f.reduce_lanes("or", wide[0]) if start else None
         last = f.loop(whole, self.size, 1, one, start)
         return f.binary("or", f.reduce_lanes("or", wide[0]), last[0]) if start else None
 
-    def _make(self, i: Index, base: Index, lanes: int, found: Sequence[Value]) -> list[Value]:
-        """The records from number `i` on."""
+    def _ends_with_mask(self, lanes: int) -> bool:
+        return self.masked and lanes > 1 and self.size % lanes > 0
+
+    def _make(
+        self, i: Index, base: Index, lanes: int, found: Sequence[Value], mask: Value | None = None
+    ) -> list[Value]:
+        """The records from number `i` on, a vector of them, or those of its lanes that a mask has."""
         f, order = self.f, self.order
         at = f.iadd(base, f.imul(i, self.stride))
         read = compared_operands(self.op)
         record = [
-            types.load(f, of, source, at, lanes) if number in read else types.constant(f, of, 0, lanes)
+            types.load(f, of, source, at, lanes, mask) if number in read else types.constant(f, of, 0, lanes)
             for number, (of, source) in enumerate(zip(self.elements, self.sources, strict=True))
         ]
         keys = joined_keys(f, self.op, order, record)
@@ -223,7 +233,7 @@ class RecordSorter(ABC):
                 word = f.binary("or", f.binary("shl", word, f.const(32, word.type)), f.cast("zext", carried, I64))
             else:
                 f.store(carried, self.rooms[0][1], i)
-        f.store(word, self.rooms[0][0], i)
+        f.store(word, self.rooms[0][0], i, mask)
         if not found:
             return []
         assert order.restored is not None
@@ -232,6 +242,8 @@ class RecordSorter(ABC):
         assert isinstance(given, Value)
         assert isinstance(back, Value)
         differs = f.binary("xor", to_bits(f, of, given), to_bits(f, of, back))
+        if mask is not None:
+            differs = f.select(mask, differs, f.const(0, differs.type))
         return [f.binary("or", found[0], differs)]
 
     def _carried(self, i: Index, at: Index, lanes: int) -> Value:
@@ -249,13 +261,13 @@ class RecordSorter(ABC):
         """Write the sorted row."""
         f, order = self.f, self.order
 
-        def put(i: Index, lanes: int) -> None:
+        def put(i: Index, lanes: int, mask: Value | None = None) -> None:
             at = f.iadd(base, f.imul(i, self.stride))
-            word = f.load(vector(lanes, self.word), columns[0], i)
+            word = self._load_keys(columns[0], i, lanes, mask)
             if order.restored is not None:
                 key = f.binary("lshr", word, f.const(self.shift, word.type)) if self.shift else word
                 value = restored(f, order.keys[0], key)
-                types.store(f, self.elements[order.restored], value, self.targets[order.restored], at)
+                types.store(f, self.elements[order.restored], value, self.targets[order.restored], at, mask)
             if order.moved is not None:
                 carried = f.load(vector(lanes, I32), columns[1], i) if self.apart else word
                 f.store(f.cast("trunc", carried, _integer(self.elements[order.moved])), self.targets[order.moved], at)
@@ -272,9 +284,19 @@ class RecordSorter(ABC):
         if order.restored is not None or order.moved is not None:
             whole = self.size // lanes * lanes
             f.loop(0, whole, lanes, lambda i: put(i, lanes))
-            f.loop(whole, self.size, 1, lambda i: put(i, 1))
+            if self._ends_with_mask(lanes):
+                put(whole, lanes, f.tail_mask(self.size - whole, lanes))
+            else:
+                f.loop(whole, self.size, 1, lambda i: put(i, 1))
         if order.gathered:
             f.loop(0, self.size, 1, gather)
+
+    def _load_keys(self, keys: Value, i: Index, lanes: int, mask: Value | None) -> Value:
+        f = self.f
+        if mask is None:
+            return f.load(vector(lanes, self.word), keys, i)
+        type_ = VectorType(lanes, self.word)
+        return f.masked_load(type_, keys, i, mask, f.const(0, type_))
 
     def _put_classes(self, classes: Sequence[str], first: Sequence[Value], base: Index) -> None:
         """Write the elements that are equal but differ in bits, in the order that they came in."""

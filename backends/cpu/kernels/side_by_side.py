@@ -24,8 +24,8 @@ from stablehlo_py.codegen.types import Element, Lanes, element, to_bits
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.mlir import ir
 
-# Records of a row: vectors of them, and the exchanges, lie in near caches. Longer ones of bytes are sorted by their
-# only digit in less time.
+# Records of a row: vectors of them, and the exchanges, lie in near caches. Longer ones of bytes that are neighbours are
+# sorted by their only digit in less time.
 LONGEST, LONGEST_BYTES = 1024, 256
 PLACE_BITS = 10  # of a place in a row
 # Of records that something moves along with, for each lane of a vector: exchanges sort them in no more time than a pass
@@ -35,9 +35,13 @@ EXCHANGE_NS, MOVE_NS = 1.2, 0.4  # of a group; of an element, there and back, wh
 TAKE_NS = 0.8  # of an element that is taken from where its record says
 
 
-def lanes_of(order: Order, rows: IntLike, size: int, target: CpuTarget) -> int:
+def lanes_of(order: Order, rows: IntLike, size: int, stride: IntLike, target: CpuTarget) -> int:
     """How many rows are sorted at once; 0: there are not enough of them, or they are no such rows."""
-    if size > _longest(order, target) or not is_known(rows) or not (order.carries or order.restored is not None):
+    if (
+        size > _longest(order, stride, target)
+        or not is_known(rows)
+        or not (order.carries or order.restored is not None)
+    ):
         return 0
     bits = _bits(order)
     return rows_at_once(int(rows), bits, target) if bits <= 64 else 0
@@ -49,13 +53,13 @@ def rows_at_once(rows: int, bits: int, target: CpuTarget) -> int:
     return 0 if lanes == 1 else 2 * lanes if rows >= 4 * lanes else lanes if rows >= lanes else 0
 
 
-def _longest(order: Order, target: CpuTarget) -> int:
+def _longest(order: Order, stride: IntLike, target: CpuTarget) -> int:
     """Records of the longest row that is not sorted faster by digits."""
     if order.carries:
         lanes = target.lanes(64)
         records = DIGIT_RECORDS * (lanes if lanes > 2 else 1)  # SSE2 has no comparison of 64 bits
         return min(LONGEST, records * -(-order.bits // 8))
-    return LONGEST if order.bits > 8 else LONGEST_BYTES
+    return LONGEST if order.bits > 8 or stride != 1 else LONGEST_BYTES
 
 
 def _bits(order: Order) -> int:

@@ -1,8 +1,8 @@
 """Sort along one dimension by the user's comparator. Spec: section sort. Always stable.
 
-Rows whose comparator is a known order are records of unsigned integers (records.py): those that are keys and nothing
-else are sorted by partitions (quick.py) where the processor has instructions for it, others by digits (radix.py) where
-they are long enough. Everything else is merged (merge.py).
+Rows whose comparator is a known order are records of unsigned integers (records.py). Many short ones are sorted side by
+side (side_by_side.py); of others those that are keys and nothing else by partitions (quick.py) where the processor has
+instructions for it, or by digits (radix.py) where they are long enough. Everything else is merged (merge.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Before, Sorter, merge_passes, rooms
-from stablehlo_py.backends.cpu.kernels.quick import QuickSorter, partitions
+from stablehlo_py.backends.cpu.kernels.quick import QuickSorter, beats_lanes, partitions
 from stablehlo_py.backends.cpu.kernels.radix import RadixSorter
 from stablehlo_py.backends.cpu.kernels.records import Order, order_of, row_base
 from stablehlo_py.backends.cpu.kernels.side_by_side import SideBySide, lanes_of, may_mix
@@ -43,9 +43,13 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     rows = math.prod(sizes) // (size or 1)
     f = phase_function(fusion, target)
     order = order_of(op, size)
-    lanes = lanes_of(order, rows, int(size), target) if order is not None else 0
-    if order is not None and (partitions(order, rows, int(size), target) or (size >= LEAST_ROW and not lanes)):
-        return _by_records(f, fusion, target, op, order, int(size), stride, rows)
+    lanes = lanes_of(order, rows, int(size), stride, target) if order is not None else 0
+    divides = order is not None and partitions(order, rows, int(size), target)
+    if order is not None and lanes and divides:
+        divides = beats_lanes(order, int(size), stride)
+    if order is not None and (divides or (size >= LEAST_ROW and not lanes)):
+        made = QuickSorter if divides else RadixSorter
+        return _by_records(f, fusion, target, op, order, made, (int(size), stride, rows))
     if order is not None and lanes:
         return _side_by_side(f, fusion, op, order, lanes, (int(size), stride, int(rows)))
     merged = _Merged(f, fusion, op, size, stride)
@@ -124,11 +128,10 @@ def _by_records(
     target: CpuTarget,
     op: ir.OpView,
     order: Order,
-    size: int,
-    stride: IntLike,
-    rows: IntLike,
+    made: type[QuickSorter | RadixSorter],
+    sizes: tuple[int, IntLike, IntLike],
 ) -> Kernel:
-    made = QuickSorter if partitions(order, rows, size, target) else RadixSorter
+    size, stride, rows = sizes
     sorter = made(f, op, order, size, stride, _pointers(f, fusion, op), target.lanes(32))
 
     def row(i: Value) -> None:

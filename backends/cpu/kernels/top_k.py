@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import top_k_side_by_side
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.candidates import Load, beating, each_bit, greater, look_through
+from stablehlo_py.backends.cpu.kernels.candidates import SMALL_K, Load, beating, each_bit, greater, look_through
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes, rooms
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -24,7 +24,6 @@ from stablehlo_py.dialect.formats import FORMATS, Specials
 from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import shape, symint
 
-SMALL_K = 32
 MIN_CANDIDATES = 64
 VECTORS = 4  # that are looked through at once
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from stablehlo_py.backends.common.comparators import ordered, unordered
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase
-from stablehlo_py.backends.cpu.kernels.candidates import look_through
+from stablehlo_py.backends.cpu.kernels.candidates import SMALL_K, look_through
 from stablehlo_py.backends.cpu.kernels.side_by_side import (
     MOVE_NS,
     Network,
@@ -30,8 +30,9 @@ from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes
 
 FEW, INSERTED = 8, 256  # of each row, in vectors; elements of a row that are put among them
 INSERT_NS = 1.5  # of a vector of records, for each that it is compared with
-LEAST_KEPT = 5  # of long rows; fewer are kept sorted
+KEPT_ROW = 20  # elements of a row, for each pair of its largest, from which on these are kept sorted in less time
 LEAST_ROOM, MOST_ROOM = 64, 1024  # records
+LEAST_VECTORS = 3  # that there is room for behind the best: a row is looked through until there is none for two
 SHORT = 160  # a row of up to so many is sorted whole
 PLACE_BITS = 32  # of a record, which is the key and the place of an element
 LOOK_NS, PUT_NS = 0.3, 1.5  # of an element that is compared, and of one that is a candidate
@@ -45,7 +46,8 @@ def emit(f: Function, of: Element, source: Value, sizes: tuple[int, int, int], t
     lanes = target.lanes(max(32, of.bits))
     if k <= FEW and k < size <= INSERTED and 1 < lanes <= rows:
         return _by_insertion(f, of, source, sizes, lanes)
-    lanes = rows_at_once(rows, 64, target) if k >= LEAST_KEPT or size <= INSERTED else 0
+    kept = k <= SMALL_K and size > INSERTED and size >= KEPT_ROW * k * k
+    lanes = 0 if kept else rows_at_once(rows, 64, target)
     if lanes and 2 * k <= MOST_ROOM and of.bits + PLACE_BITS <= 64:
         return _Selection(f, of, source, sizes, lanes, target.lanes(32)).kernel()
     return None
@@ -59,7 +61,8 @@ class _Selection:
     ) -> None:
         self.f, self.of, self.source, self.lanes, self.vector_lanes = f, of, source, lanes, vector_lanes
         self.rows, self.size, self.k = sizes
-        room = max(LEAST_ROOM, 1 << (2 * self.k - 1).bit_length())
+        least = max(LEAST_ROOM, self.k + max(self.k, LEAST_VECTORS * vector_lanes))
+        room = 1 << (least - 1).bit_length()
         self.room = self.size if self.size <= max(SHORT, room) else room
         self.memory = f.private
         self.network = Network(f, self.room, lanes, I64, self.memory)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -367,6 +368,10 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     for number, (_, count, start) in enumerate(pieces):
         if always_at_most(start, least) and always_less(most, start + count):
             return whole(number)
+    if e.lanes > 1 and len(pieces) > 1 and not isinstance(e.f, DryRun):
+        shared = _shared_piece(e, op, place, pieces)
+        if shared is not None:
+            return shared
     if _mostly_whole(e, op, index, pieces):
         results = _branch(e, e.f.index(scalar(e.f, index)), pieces, whole, chosen, 0)
         return (results[0], results[1]) if element(op.results[0]).is_complex else results[0]
@@ -378,6 +383,33 @@ def _either(e: Elemental, condition: Value | bool, value: Lanes, other: Lanes) -
 
 
 Pieces = Sequence[tuple[ir.Value, IntLike, IntLike]]  # operand, its share of the row, where that begins
+
+
+def _shared_piece(e: Elemental, op: ir.OpView, place: Delinearized, pieces: Pieces) -> Lanes | None:
+    """The element where all lanes lie in one row of what is joined, and so in one piece: a branch to that. None where
+    they need not."""
+    f, sizes, dimension = e.f, shape(op.results[0]), i64(op, "dimension")
+    groups = [range(dimension), range(dimension, len(sizes))]
+    (above, index), rows = _rows(e, place, sizes, groups)
+    if not rows or not index.uniform or not above.uniform:
+        return None
+    outer, part = math.prod(sizes[:dimension]), total(rows)
+    at = f.index(scalar(f, index))
+
+    def taken(number: int) -> list[Value]:
+        operand, count, start = pieces[number]
+        within = (count // part, add(f, index, -(start // part)))
+        value = e.value(operand, digits([(outer, above), within, *rows]))
+        return list(parts(splat(f, value, e.lanes)))
+
+    def before(end: IntLike, number: int, others: Callable[[], list[Value]]) -> list[Value]:
+        return f.if_(f.cmp("slt", at, f.index(end)), partial(taken, number), others)
+
+    chosen = partial(taken, len(pieces) - 1)
+    for number, (_, count, start) in reversed([*enumerate(pieces[:-1])]):
+        chosen = partial(before, (start + count) // part, number, chosen)
+    results = chosen()
+    return (results[0], results[1]) if element(op.results[0]).is_complex else results[0]
 
 
 def _mostly_whole(e: Elemental, op: ir.OpView, index: Affine, pieces: Pieces) -> bool:

@@ -1,6 +1,9 @@
 """Arrays side by side, many or narrow, and blocks of matrices: rows are copied piece by piece (kernels/concatenate.py,
 kernels/block_matrix.py)."""
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -8,6 +11,8 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
+
+Array: TypeAlias = Any  # of NumPy or of JAX
 
 RNG = np.random.default_rng(0)
 TYPES = [np.float32, np.complex64, np.int8, np.bool_, np.float64, np.complex128, ml_dtypes.bfloat16, np.int16]
@@ -148,3 +153,42 @@ def test_blocks_of_matrices(dtype: type, cpu: str) -> None:
     assert ".bands" in str(executable.stages["kernels"])
     (result,) = executable(*arrays)
     np.testing.assert_array_equal(result, function(np, *arrays))
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("cpu", ["", "avx2", "x86-64", "generic"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((7, 5, 53), 0), ((3, 6, 4, 33), 1), ((9, 70), 0), ((2, 7, 19, 16), 2), ((5, 3, 3), 0)]
+)
+def test_what_is_computed_lies_in_the_piece_of_its_row(shape: tuple[int, ...], axis: int, cpu: str) -> None:
+    """All lanes are of one row, so of one piece: what the others would be there is neither computed nor read."""
+
+    def joined(x: Array, spread: Callable[[Array], Array]) -> list[Array]:
+        y = x + spread(x[..., :1, :])
+        return [y, y + 1, y * 2 - 1]
+
+    for dtype in (np.float32, np.int8, np.complex64, np.float64, ml_dtypes.bfloat16):
+        x = RNG.integers(-3, 4, shape).astype(dtype)
+        with jax.enable_x64(True):
+            function = jax.jit(lambda x: jnp.concatenate(joined(x, lambda row: jnp.broadcast_to(row, shape)), axis))
+            exported = jax.export.export(function, platforms=["cpu"])(x)
+        options = shlo.Options(threads=2, cache_dir=None, isolate=False, cpu=cpu or None)
+        (result,) = shlo.compile(exported, options=options)(x)
+        expected = np.concatenate(joined(x, lambda row: row), axis)
+        assert np.asarray(result).tobytes() == expected.tobytes(), dtype
+
+
+def test_rows_of_joined_arrays_are_read_without_masks() -> None:
+    """A load all of whose lanes are off, of a page that is not there, takes hundreds of cycles."""
+    x = RNG.standard_normal((70, 34, 53)).astype(np.float32)
+
+    def joined(x: Array) -> Array:
+        y = x + x[:, :1]
+        return jnp.concatenate([y, y + 1], 0)
+
+    exported = jax.export.export(jax.jit(joined), platforms=["cpu"])(x)
+    executable = shlo.compile(exported, options=shlo.Options(cache_dir=None, isolate=False))
+    assert "masked.load" not in executable.stages["kernels"]
+    (result,) = executable(x)
+    y = x + x[:, :1]
+    np.testing.assert_array_equal(result, np.concatenate([y, y + 1], 0))

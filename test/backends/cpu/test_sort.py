@@ -152,6 +152,7 @@ SHORT_ROWS = [
     ((70, LONGEST_BYTES), 1),
     ((33, LONGEST), 1),
     ((33, LONGEST + 1), 1),
+    ((300, 40), 0),
 ]
 
 
@@ -350,13 +351,44 @@ def test_comparators(name: str, size: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint64"])
 @pytest.mark.parametrize(
-    "sizes", [(1, 40_001), (40, 1000), (700, 64), (1200, 33), (33, 1001), (5000, 7), (2100, 16), (20_000, 2)]
+    "sizes",
+    [
+        (1, 40_001),
+        (40, 1000),
+        (700, 64),
+        (1200, 33),
+        (33, 1001),
+        (5000, 7),
+        (2100, 16),
+        (20_000, 2),
+        (90, 49),
+        (70, 95),
+    ],
 )
 def test_by_partitions(dtype: str, sizes: tuple[int, int]) -> None:
     """Rows of one network, and longer ones; along both dimensions."""
     x = numbers(dtype, *sizes)
     is_sorted(compiled(jnp.sort, x), order_of(x), x)
     is_sorted(compiled(lambda x: jnp.sort(x, 0), x.T.copy()), order_of(x.T, axis=0), x.T.copy(), axis=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    ("sizes", "axis", "partitioned"),
+    [
+        ((2000, 17), 1, False),
+        ((500, 100), 1, True),
+        ((100, 500), 0, False),
+        ((8, 1001), 1, True),
+        ((4, 1000), 1, False),
+    ],
+)
+def test_what_is_sorted_by_partitions(dtype: str, sizes: tuple[int, int], axis: int, partitioned: bool) -> None:
+    """Rows that are neighbours, and are not so short that lanes sort them in less time."""
+    with jax.enable_x64(True):
+        text = jax.jit(lambda x: jnp.sort(x, axis)).lower(numbers(dtype, *sizes)).as_text()
+    kernels = run_stages(load(text), "", "kernels", shlo.Options(cpu="znver4"))
+    assert ("shlo_network" in str(kernels)) == partitioned
 
 
 @pytest.mark.parametrize("kind", ["random", "least", "greatest", "extremes", "rising", "falling", "organ pipes"])

@@ -62,7 +62,17 @@ def test_largest_of_short_rows(dtype: str, rows: int, size: int, k: int) -> None
 
 # Rows that are sorted whole, or looked through: to the end of a vector, behind it; with room for all that beat the
 # first ones, or not; of which a lane has no row of its own; a few, each by itself.
-LONG_ROWS = [(99, 100, 9), (33, 160, 80), (40, 161, 9), (70, 999, 20), (8, 1003, 100), (9, 3000, 512), (3, 3000, 50)]
+LONG_ROWS = [
+    (99, 100, 9),
+    (33, 160, 80),
+    (40, 161, 9),
+    (70, 999, 20),
+    (17, 999, 32),
+    (20, 1009, 7),
+    (8, 1003, 100),
+    (9, 3000, 512),
+    (3, 3000, 50),
+]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
