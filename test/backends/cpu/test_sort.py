@@ -361,8 +361,8 @@ def test_comparators(name: str, size: int) -> None:
         (5000, 7),
         (2100, 16),
         (20_000, 2),
-        (90, 49),
-        (70, 95),
+        (200, 49),
+        (100, 95),
     ],
 )
 def test_by_partitions(dtype: str, sizes: tuple[int, int]) -> None:
@@ -379,8 +379,8 @@ def test_by_partitions(dtype: str, sizes: tuple[int, int]) -> None:
         ((2000, 17), 1, False),
         ((500, 100), 1, True),
         ((100, 500), 0, False),
-        ((8, 1001), 1, True),
-        ((4, 1000), 1, False),
+        ((9, 1001), 1, True),
+        ((8, 1001), 1, False),
     ],
 )
 def test_what_is_sorted_by_partitions(dtype: str, sizes: tuple[int, int], axis: int, partitioned: bool) -> None:
