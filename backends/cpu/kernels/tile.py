@@ -228,9 +228,10 @@ def emit(
             start = f.imin(start, size - lanes)
         column = add(f, lane_index(start, size, lanes, 1 if size % lanes else lanes), first)
 
+        e = TileElemental(f, fusion, target, lanes, row, 0)  # what lines have in common is computed once
+
         def line(inside: Index) -> None:
-            at = Variable(inside, 0, lanes - 1) if isinstance(inside, Value) else int(inside)
-            e = TileElemental(f, fusion, target, lanes, row, at)
+            e.inside = Variable(inside, 0, lanes - 1) if isinstance(inside, Value) else int(inside)
             indices = list(outer)
             indices.insert(row_loop, e.row_index())
             place = delinearized(space.sizes, [*indices, column])
