@@ -115,3 +115,12 @@ def test_interior_padding_along_rows(interior: int, element: str, target: CpuTar
 
         text = build_fusion("loop", [f"tensor<{rows}x{columns}x{element}>"], body)
         np.testing.assert_array_equal(run_kernel(text, [x], target)[0], expected)
+
+
+def test_rows_of_a_transposed_tile_share_what_is_one_number() -> None:
+    def body(condition: ir.Value, x: ir.Value) -> ir.Value:
+        turned = build.value("transpose", x.type, x, permutation=[1, 0])
+        return build.value("select", x.type, build.broadcast(condition, [64, 64], []), turned, x)
+
+    text = build_fusion("loop", ["tensor<i1>", "tensor<64x64xf32>"], body)
+    assert "".join(compile_kernel(text, AVX512).kernel.functions.values()).count("llvm.load %in0") == 1
