@@ -31,7 +31,7 @@ from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
 # Shards grow, in characters of code: the first are small, so that threads begin while kernels are being written. A
-# shard costs 3 ms whatever it holds, so later ones hold twice as much as the one before, up to the last number.
+# shard costs 0.7 ms whatever it holds, so later ones hold twice as much as the one before, up to the last number.
 FIRST_CHARACTERS, MOST_CHARACTERS = 16_000, 96_000
 LEAST_CHARACTERS = 6_000  # of those that threads share in the end
 # With one processor nothing is won by beginning early. Not all in one shard: nobody answers Ctrl-C while LLVM works.
@@ -138,8 +138,14 @@ class ObjectCompiler:
 
     def pause(self) -> None:
         """Nothing comes for a while: threads need not wait for more. What fits into one shard so far waits."""
-        if self._pending and not self.is_small:
-            self._flush_pending()
+        if not self.is_small:
+            self._share_pending(1)
+
+    def _share_pending(self, each: int) -> None:
+        """What is left in so many shards for each thread."""
+        for units in shares(self._pending, each * (len(self._threads) + 1)):
+            self._flush(units)
+        self._pending, self._pending_size = [], 0
 
     def _flush_pending(self) -> None:
         self._flush(self._pending)
@@ -169,8 +175,7 @@ class ObjectCompiler:
         if self.is_small:
             return self._compiled_here(self._pending)
         try:
-            for units in shares(self._pending, 2 * (len(self._threads) + 1)):  # some are at work, and come later
-                self._flush(units)
+            self._share_pending(2)  # some are at work, and come later
             self._help()
             self._wait(checkpoint)
         except BaseException:

@@ -27,7 +27,14 @@ from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
-from stablehlo_py.backends.cpu.objects import FIRST_CHARACTERS, ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.objects import (
+    FIRST_CHARACTERS,
+    LEAST_CHARACTERS,
+    ObjectCompiler,
+    Unit,
+    compile_units,
+    render,
+)
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, required_features
 from stablehlo_py.codegen.builder import F32, I64, Function
@@ -80,6 +87,17 @@ def test_units_call_each_other_across_shards(threads: int) -> None:
     code = NativeCode(files)
     for number in range(12):
         assert integer_function(code, f"twice{number}")(100) == 100 + 2 * number
+
+
+def test_the_last_kernels_are_shared_before_the_entry_is_there() -> None:
+    compiler = ObjectCompiler(2, quiet_context())
+    for number in range(4):
+        unit = adder(number)
+        characters = FIRST_CHARACTERS if number == 0 else LEAST_CHARACTERS
+        compiler.add(replace(unit, text=unit.text + "\n// " + "x" * characters))
+    compiler.pause()
+    compiler.add(adder(4))
+    assert len(compiler.finish()) == 1 + 2 + 1
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere all code is optimized")
