@@ -361,22 +361,34 @@ class _Row:
             self._store_whole(e, [place([affine(column, size)]) for column in range(size)])
             return
 
-        def vector(indices: list[Affine], start: Index) -> None:
-            whole, mask = size % lanes == 0, None
+        whole = self.across or size % lanes == 0
+        # In place an overlap would read what was written: the last vector is computed before the others, and written
+        # behind them. A mask would reach into the next row, which would wait to read its elements.
+        ends = self.aliased and not whole and is_known(size) and size >= lanes
+
+        def results(indices: list[Affine], start: Index) -> tuple[Delinearized, Value | None, list[Lanes]]:
+            mask = None
             if self.across:
                 index = affine(start, size)
-            elif whole or (is_known(size) and not self.aliased):
-                index = lane_index(start if whole else f.imin(start, size - lanes), size, lanes, lanes if whole else 1)
-            else:  # in place an overlap would read what was written, and a row may be short: the tail is masked
+            elif whole or ends or (is_known(size) and not self.aliased):
+                start = start if whole or ends else f.imin(start, size - lanes)
+                index = lane_index(start, size, lanes, lanes if whole else 1)
+            else:  # a row may be short
                 index, mask = lane_index(start, size, lanes, lanes), f.tail_mask(f.isub(size, start), lanes)
             at = place([*indices, index])
-            results = [(value, e.at(value, at, mask)) for value in self.full]
-            for value, result in results:
+            return at, mask, [e.at(value, at, mask) for value in self.full]
+
+        def write(at: Delinearized, mask: Value | None, found: Sequence[Lanes]) -> None:
+            for value, result in zip(self.full, found, strict=True):
                 self._write(e, value, at, result, mask)
 
         def line(indices: list[Index]) -> None:
             at = [affine(index, bound) for index, bound in zip(indices, self.column_sizes, strict=False)]
-            f.loop(0, size, 1 if self.across else lanes, lambda index: vector(at, index))
+            last = results(at, size - lanes) if ends else None
+            end = size // lanes * lanes if ends else size
+            f.loop(0, end, 1 if self.across else lanes, lambda index: write(*results(at, index)))
+            if last is not None:
+                write(*last)
 
         nest(f, [(0, bound) for bound in self.column_sizes[:-1]], line)
 

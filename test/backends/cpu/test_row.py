@@ -284,6 +284,24 @@ def test_in_place(sizes: tuple[int, int], target) -> None:
     np.testing.assert_allclose(run_kernel(text, [x], target)[0], powers / powers.sum(1, keepdims=True), rtol=3e-6)
 
 
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("columns", [15, 16, 17, 31, 33, 52, 100, 301])
+def test_the_last_vector_in_place_overlaps_and_has_the_same_bits(columns: int, element: str, target) -> None:
+    """It is computed before the others are written. A mask reached into the next row, which waited for it."""
+    dtype = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16}[element]
+    x = normal(40, columns).astype(dtype)
+
+    def centered(x: ir.Value) -> ir.Value:
+        return build.like("subtract", x, over_rows(reduce(x, "add", 0.0, element), (40, columns)))
+
+    types = [f"tensor<40x{columns}x{element}>"]
+    in_place = build_fusion("row", types, centered, {"hlo.inplace": [0, 0]})
+    result, expected = (run_kernel(text, [x], target)[0] for text in (in_place, build_fusion("row", types, centered)))
+    assert result.tobytes() == expected.tobytes()
+    if columns >= target.lanes(32):
+        assert "masked.store" not in "".join(compile_kernel(in_place, target).kernel.functions.values())
+
+
 def test_exponentials_are_kept_not_recomputed() -> None:
     kernel = compile_kernel(build_fusion("row", ["tensor<64x512xf32>"], softmax), TARGETS[-1]).kernel
     assert kernel.private_bytes == 512 * 4
