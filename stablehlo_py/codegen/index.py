@@ -46,8 +46,8 @@ class Variable:
 
 # A tuple, whose hash is quick: what is computed is remembered by where.
 class Affine(NamedTuple):
-    """An index of every lane. `lane`: the step from lane to lane; `vector`: a vector of i64 added lane-wise, with its
-    bounds.
+    """An index of every lane. `lane`: the step from lane to lane; `vector`: a vector of i64 of which so many `times`
+    are added lane-wise, with the bounds of what is added.
     """
 
     constant: IntLike = 0
@@ -55,6 +55,7 @@ class Affine(NamedTuple):
     lane: IntLike = 0
     vector: Value | None = None
     vector_bounds: tuple[IntLike, IntLike] = (0, 0)
+    times: IntLike = 1
 
     @property
     def uniform(self) -> bool:
@@ -127,16 +128,16 @@ def _merge(terms: Iterable[tuple[Variable, IntLike]]) -> tuple[tuple[Variable, I
 def add(f: Function | None, a: Affine, b: Affine | IntLike) -> Affine:
     """a + b."""
     if not isinstance(b, Affine):
-        return Affine(a.constant + b, a.terms, a.lane, a.vector, a.vector_bounds) if b else a
+        return Affine(a.constant + b, a.terms, a.lane, a.vector, a.vector_bounds, a.times) if b else a
     if a is ZERO or b is ZERO:
         return b if a is ZERO else a
-    vector = a.vector or b.vector
+    vector, times = (a.vector, a.times) if a.vector is not None else (b.vector, b.times)
     if a.vector is not None and b.vector is not None and f is not None:
         with f.at_level(max(a.vector.level, b.vector.level)):
-            vector = _combined(f, "add", a.vector, b.vector)
+            vector, times = _sum(f, added_lanes(f, a), added_lanes(f, b)), 1
     bounds = a.vector_bounds[0] + b.vector_bounds[0], a.vector_bounds[1] + b.vector_bounds[1]
     terms = _merge(a.terms + b.terms) if a.terms and b.terms else a.terms or b.terms
-    return Affine(a.constant + b.constant, terms, a.lane + b.lane, vector, bounds)
+    return Affine(a.constant + b.constant, terms, a.lane + b.lane, vector, bounds, times)
 
 
 def scale(f: Function | None, a: Affine, factor: IntLike) -> Affine:
@@ -145,27 +146,40 @@ def scale(f: Function | None, a: Affine, factor: IntLike) -> Affine:
         return a
     if factor == 0:
         return ZERO
-    vector = a.vector
-    if vector is not None and f is not None:
-        with f.at_level(vector.level):
-            by = f.const_lanes([int(factor)] * vector.type.lanes, I64) if is_known(factor) else None
-            vector = _combined(f, "mul", vector, by or number_like(f, factor, vector))
     ends = _ordered(a.vector_bounds[0] * factor, a.vector_bounds[1] * factor)
     terms = tuple([(variable, coefficient * factor) for variable, coefficient in a.terms])
-    return Affine(a.constant * factor, terms, a.lane * factor, vector, ends)
+    scaled = Affine(a.constant * factor, terms, a.lane * factor, a.vector, ends)
+    if a.vector is None:
+        return scaled
+    scaled = scaled._replace(times=a.times * factor)
+    if f is not None and f.known_lanes(a.vector) is not None:
+        return scaled._replace(vector=added_lanes(f, scaled), times=1)
+    return scaled
 
 
-def _combined(f: Function, name: str, a: Value, b: Value) -> Value:
-    """The sum ("add") or product ("mul") of vectors of i64: a constant where both are."""
+def added_lanes(f: Function, a: Affine) -> Value:
+    """What an index adds lane-wise."""
+    assert a.vector is not None
+    if a.times == 1:
+        return a.vector
+    with f.at_level(a.vector.level):
+        known = f.known_lanes(a.vector)
+        if known is not None and is_known(a.times):
+            return f.const_lanes([lane * int(a.times) for lane in known], I64)
+        return f.binary("mul", a.vector, number_like(f, a.times, a.vector))
+
+
+def _sum(f: Function, a: Value, b: Value) -> Value:
+    """Of vectors of i64: a constant where both are."""
     left, right = f.known_lanes(a), f.known_lanes(b)
     if left is None or right is None:
-        return f.binary(name, a, b)
-    return f.const_lanes([*map(operator.add if name == "add" else operator.mul, left, right)], I64)
+        return f.binary("add", a, b)
+    return f.const_lanes([*map(operator.add, left, right)], I64)
 
 
 def same(f: Function | None, a: Affine, b: Affine) -> bool:
     """Whether two indices are equal for sure."""
-    if a.vector is not b.vector:
+    if a.vector is not b.vector or a.times != b.times:
         return False
     left, right = (Affine(index.constant, index.terms, index.lane) for index in (a, b))
     return add(f, left, scale(f, right, -1)) == ZERO
@@ -203,10 +217,10 @@ def vector_of(f: Function, a: Affine, lanes: int) -> Value:
     if known is not None:
         return known
     with f.at_level(a.level):
-        total = a.vector
+        total = None if a.vector is None else added_lanes(f, a)
         if a.lane:
             steps = _lane_steps(f, a.lane, lanes)
-            total = steps if total is None else _combined(f, "add", total, steps)
+            total = steps if total is None else _sum(f, total, steps)
         if isinstance(base, Value) or base or total is None:
             start = f.splat(f.index(base), lanes)
             total = start if total is None else f.binary("add", total, start)

@@ -21,6 +21,7 @@ from stablehlo_py.codegen.index import (
     same,
     scalar,
     scale,
+    vector_of,
 )
 from stablehlo_py.dialect.index_map import row_major_strides
 
@@ -164,6 +165,21 @@ def test_what_lanes_add_to_a_multiple_is_known() -> None:
     assert f"dense<[{', '.join(str(lane % 16) for lane in range(64))}]>" in text
     assert f"dense<[{', '.join(str(lane // 16) for lane in range(64))}]>" in text
     assert "vector<64xi32>" not in text
+
+
+def test_products_of_lanes_are_one_product() -> None:
+    """However a multiple came about, its lanes are computed once; what is the same for all of them is added apart."""
+    f = function()
+    quotient, _ = divmod_(f, index(variable(f, "i", 81), lane=1), 5, 16)
+    twice = add(f, scale(f, scale(f, quotient, 2), 3), 7)
+    once = add(f, scale(f, quotient, 6), 7)
+    assert same(f, twice, once)
+    assert not same(f, twice, scale(f, quotient, 3))
+    assert twice.bounds(16) == (7, 7 + 6 * quotient.bounds(16)[1])
+    assert vector_of(f, twice, 16) is vector_of(f, once, 16)
+    assert scale(f, ZERO, 3) == ZERO
+    text = f.text()
+    assert (text.count("dense<6>"), text.count("dense<2>"), text.count("dense<3>")) == (1, 0, 0)
 
 
 def test_known_lanes_are_divided_again() -> None:

@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Delinearized, lane_index, linear_index
+from stablehlo_py.codegen.index import Affine, Delinearized, added_lanes, lane_index, linear_index
 from stablehlo_py.codegen.types import Known, Lanes, element, splat
 from stablehlo_py.dialect.batches import LEAST, Batch, batch_of
 from stablehlo_py.dialect.edit import terminator
@@ -115,7 +115,8 @@ class _Emitter:
     def _key(self, place: Delinearized) -> object:
         """Equal for places that are the same element of the items."""
         offset = linear_index(self.f, place)
-        return offset.constant, offset.terms, offset.lane, offset.vector
+        added = None if offset.vector is None else added_lanes(self.f, offset)
+        return offset.constant, offset.terms, offset.lane, added
 
     def _block(self, lane: Affine, last: Value) -> None:
         """All trips of the items in the lanes; the last block has the results that are the same for all."""

@@ -18,7 +18,14 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.cpu.kernels import block_matrix, concatenate, symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.iteration import STRAIGHT, empty, lanes_for, merge_short, vectors_of_row
+from stablehlo_py.backends.cpu.kernels.iteration import (
+    GATHERED,
+    STRAIGHT,
+    empty,
+    lanes_for,
+    merge_short,
+    vectors_of_row,
+)
 from stablehlo_py.backends.cpu.kernels.spread import spread_over, write_rows
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -57,6 +64,9 @@ MOST_STRAIGHT_OPS = 160  # of all of them
 ROW_NS = 2.0  # of a row, besides its vectors
 SHARES = 8  # iterations of a grain, at least, where they are loops over rows
 BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
+# Loads of elements that are no neighbours. Of more of them vectors of small numbers are shorter: each element is an
+# instruction and takes as long.
+MOST_GATHERED = 4
 NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
 
 
@@ -96,11 +106,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if not windows and (loops := _column_loops(fusion, space, widest)):
         rows, columns = space.sizes[:-loops], int(math.prod(space.sizes[-loops:]))
         walked = tuple(map(int, merge_short(rows, widest)))
-        lanes = lanes_for(target, values, walked[-1])
+        lanes = _lanes(target, space, values, walked, columns)
         spread = spread_over(fusion, columns)
         return _Loop(fusion, target, walked, lanes, columns=columns, spread=spread).emit(cost * columns)
     sizes = tuple(map(int, space.sizes if windows else merge_short(space.sizes, widest)))
-    lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
+    lanes = _lanes(target, space, values or fusion.outputs, sizes)
     is_bound = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs)) <= COSTS.bound_ns
     is_cheap = windows or (is_bound and len(sizes) > 1)
     straight = (is_cheap or _shares_places(space, sizes)) and sizes[-1] <= STRAIGHT * lanes
@@ -110,6 +120,23 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     backward = sizes[-1] == space.sizes[-1] and _is_read_backward(space)
     loop = _Loop(fusion, target, sizes, lanes, straight=straight, backward=backward)
     return loop.emit(cost * _computed_share(fusion, values))
+
+
+def _lanes(
+    target: CpuTarget, space: Space, values: Sequence[ir.Value], sizes: tuple[int, ...], columns: int = 1
+) -> int:
+    """Lanes of loops of these sizes, of which the last may be several short ones of the space; each element of it has
+    so many `columns`, which are the other loops."""
+    loops = [loop for loop, size in enumerate(space.sizes) if size != 1 and math.prod(space.sizes[loop:]) > columns]
+    loops = loops[len(sizes) - 1 :]
+    dense = tuple(stride * columns for stride in row_major_strides([space.sizes[loop] for loop in loops]))
+
+    def is_gathered(at: Affine) -> bool:
+        steps = tuple(space.coefficient(at, loop) for loop in loops)
+        return any(variable not in space.variables for variable, _ in at.terms) or (any(steps) and steps != dense)
+
+    lanes, apart = lanes_for(target, values, sizes[-1]), len(loops) > 1 or columns > 1
+    return min(lanes, GATHERED) if apart and sum(is_gathered(at) for _, at in space.loads) > MOST_GATHERED else lanes
 
 
 def _loads(space: Space) -> float:
@@ -304,7 +331,7 @@ def _emit_alternating(fusion: Fusion, target: CpuTarget, alternating: list[ir.Va
     space = refine(fusion, target, alternating, [num_elements(alternating[0])])
     values = cone([*alternating, *fusion.outputs])
     sizes = tuple(map(int, merge_short(space.sizes, lanes_for(target, values, 1 << 10))))
-    lanes = lanes_for(target, values, sizes[-1])
+    lanes = _lanes(target, space, values, sizes)
     cost = COSTS.phase_ns(target, values, _loads(space), 2 * len(alternating))
     return _Loop(fusion, target, sizes, lanes, alternating).emit(cost)
 

@@ -258,14 +258,21 @@ class Elemental:
                 if self.lanes > 1 and is_known(low, high) and low >= 0 and high < 1 << 32:
                     pointer, rest = address(f, base, offset._replace(lane=0, vector=None), of.storage, part)
                     return load_places(f, of, pointer, rest, vector_of(f, moving, self.lanes), int(high))
-            return self._gather(of, base, offset)
+            return self._gather(of, base, offset, total(place))
 
-    def _gather(self, of: Element, base: Value, offset: Affine) -> Lanes:
-        f = self.f
-        offsets = vector_of(f, offset, self.lanes)
+    def _gather(self, of: Element, base: Value, offset: Affine, count: IntLike) -> Lanes:
+        f, constant, lanes = self.f, offset.constant, self.lanes
+        shares = always_at_most(0, constant) and always_less(constant, count)
+        if shares:  # so loads have vectors of places in common
+            base = f.gep(base, constant * (2 if of.is_complex else 1), of.storage)
+            offset = offset._replace(constant=0)
+        places = vector_of(f, offset, lanes)
         if self.predicate is not None:
-            offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))
-        return gather(f, of, base, offsets)
+            places = f.select(as_mask(f, self.predicate, lanes), places, f.const(0, places.type))
+        low, high = offset.bounds(lanes)
+        if shares and not self.target.gathers and lanes > 1 and is_known(low, high) and low >= 0 and high < 1 << 32:
+            return load_places(f, of, base, 0, places, int(high))
+        return gather(f, of, base, places)
 
     def _near(self, offset: Affine, mask: Sequence[int] | None) -> list[int] | None:
         """Where lanes read, but for what they have in common, if that is known, and they are so few elements apart that
@@ -300,7 +307,7 @@ class Elemental:
         found = f.if_(
             inside,
             lambda: parts(self._read_run(of, base, offset, None)),
-            lambda: parts(self._gather(of, base, offset)),
+            lambda: parts(self._gather(of, base, offset, count)),
         )
         return (found[0], found[1]) if of.is_complex else found[0]
 

@@ -21,6 +21,7 @@ from stablehlo_py.codegen.index import (
     Delinearized,
     DryRun,
     add,
+    added_lanes,
     both,
     delinearize,
     digits,
@@ -485,7 +486,7 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
                     steps = f.const_lanes([int(index.lane * lane) for lane in range(e.lanes)], I32)
                     number = f.binary("add", number, steps)
                 if index.vector is not None:
-                    number = f.binary("add", number, f.cast("trunc", index.vector, I32))
+                    number = f.binary("add", number, f.cast("trunc", added_lanes(f, index), I32))
     with f.at_level(level_of(number)):
         return arith.rounded(f, of, convert(f, source, of, number))
 
