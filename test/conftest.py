@@ -167,3 +167,14 @@ def _forget_what_jax_compiled() -> Iterator[None]:
     jax = sys.modules.get("jax")
     if jax is not None:
         jax.clear_caches()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_custom_calls() -> Iterator[None]:
+    """What a module of tests bound targets of custom calls to, and left so, is not there for the next one."""
+    handlers = sys.modules.get("stablehlo_py.handlers")
+    before = dict(handlers._bound) if handlers else {}
+    yield
+    handlers = sys.modules.get("stablehlo_py.handlers")
+    for where in set(handlers._bound) - set(before) if handlers else ():
+        handlers.unbind(*where)
