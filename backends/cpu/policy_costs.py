@@ -70,6 +70,9 @@ class CpuCosts(Costs):
         wake_ns: what the phases that ask for threads must take together, where none of them is in a loop: the first
             may have to wake them, which takes 2,000 to 5,000. asleep_ns: the same where loops do not ask for them, so
             that they sleep.
+        short_trip_ns, mixed_share: trips of a loop whose phases that ask for threads take less than that, and less than
+            so many times what the others take, ask for none: data that goes from core to core in each trip takes
+            longer than is won.
         instruction_ns: an instruction of straight-line code.
         light_ns: programs that take less are light.
         quick_ns: a light program that takes less is compiled without optimization. A call of it takes 30 times as long.
@@ -90,6 +93,8 @@ class CpuCosts(Costs):
     grain_ns: float = 4_000.0
     wake_ns: float = 20_000.0
     asleep_ns: float = 100_000.0
+    short_trip_ns: float = 50_000.0
+    mixed_share: float = 6.0
     instruction_ns: float = 0.25
     light_ns: float = 12_000.0
     quick_ns: float = 100.0

@@ -115,6 +115,7 @@ class CpuProgram(NativeProgram):
         self._is_compact = not target.is_light and _steps_outside(self.main) >= COMPACT_STEPS
         self._compact: dict[str, Calls] = {}  # by name of the kernel
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
+        self._alone = self._of_mixed_trips() if threads > 1 else set[str]()
         self._shares = threads > 1 and self._pays_for_threads()
         self.uses_tiles = any(kernel.uses_tiles for kernel in kernels.values())
         if self.uses_tiles:
@@ -250,7 +251,8 @@ class CpuProgram(NativeProgram):
         """The phases of a call of a kernel, with the iterations of a chunk of those that threads share."""
         phases = [phase for phase in self.kernels[kernel].phases if phase.iterations != 0]
         self._ns += sum(phase.nanoseconds for phase in phases)
-        return [(phase, self._chunk(phase) if self._shares else None) for phase in phases]
+        shares = self._shares and kernel not in self._alone
+        return [(phase, self._chunk(phase) if shares else None) for phase in phases]
 
     def _chunk(self, phase: Phase) -> IntLike | None:
         """Iterations of a chunk when the phase is worth threads, else None. Depends on shapes and the thread count
@@ -272,7 +274,8 @@ class CpuProgram(NativeProgram):
             nonlocal total, least
             if op.name == "scf.while":
                 least = COSTS.asleep_ns
-            for phase in self.kernels[step_name(op)].phases if op.name == "func.call" else ():
+            is_shared = op.name == "func.call" and step_name(op) not in self._alone
+            for phase in self.kernels[step_name(op)].phases if is_shared else ():
                 if self._chunk(phase) is not None:
                     known = isinstance(phase.iterations, int) and not _in_loop(op)
                     total += int(phase.iterations) * phase.cost if known else math.inf
@@ -280,6 +283,27 @@ class CpuProgram(NativeProgram):
 
         self.main.operation.walk(visit)
         return total >= least
+
+    def _of_mixed_trips(self) -> set[str]:
+        """The kernels of loops whose trips are short, and in which what one thread does has so large a part that all of
+        it is done by one: what it reads and writes would go from core to core in each trip."""
+        steps: dict[ir.Operation, list[str]] = {}
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "func.call" and (loop := _loop_of(op)) is not None:
+                steps.setdefault(loop, []).append(step_name(op))
+            return ir.WalkResult.ADVANCE
+
+        self.main.operation.walk(visit)
+        return {name for names in steps.values() if self._is_mixed(names) for name in names}
+
+    def _is_mixed(self, names: Sequence[str]) -> bool:
+        phases = [phase for name in names for phase in self.kernels[name].phases]
+        if not all(isinstance(phase.iterations, int) for phase in phases):
+            return False
+        shared = sum(phase.nanoseconds for phase in phases if self._chunk(phase) is not None)
+        alone = sum(phase.nanoseconds for phase in phases) - shared
+        return shared < min(COSTS.short_trip_ns, COSTS.mixed_share * alone)
 
     def _fill_context(self, f: Function, values: Sequence[Value], private_bytes: IntLike) -> None:
         """Store the operands of a kernel where its task finds them."""
@@ -302,10 +326,15 @@ def _steps_outside(main: ir.OpView) -> int:
 
 
 def _in_loop(op: ir.OpView | ir.Operation) -> bool:
+    return _loop_of(op) is not None
+
+
+def _loop_of(op: ir.OpView | ir.Operation) -> ir.Operation | None:
+    """The innermost loop around an op."""
     parent = op.operation.parent
     while parent is not None and parent.name != "scf.while":
         parent = parent.operation.parent
-    return parent is not None
+    return parent
 
 
 def _chunk_of(iterations: int, grain: int, threads: int) -> int:

@@ -151,3 +151,30 @@ def test_short_programs_wake_no_threads(rows: int, alone: bool, in_loop: bool) -
 
     assert is_shared(ordered) is alone
     assert is_shared(lambda x: jax.lax.fori_loop(0, 100, lambda _, x: ordered(x), x)) is in_loop
+
+
+@pytest.mark.parametrize(
+    ("shared", "alone", "mixed"), [(11, 4, True), (22, 5, True), (17, 1, False), (240, 60, False), (10, 0, False)]
+)
+def test_which_trips_are_mixed(shared: float, alone: float, mixed: bool) -> None:
+    """Those of few microseconds, a sixth of them and more by one thread."""
+    phases = Phase("f", 100, 10, shared * 10.0), Phase("g", 1, 10, alone * 1000.0)
+    program = SimpleNamespace(kernels={"f": SimpleNamespace(phases=phases)}, threads=2)
+    program._chunk = lambda phase: CpuProgram._chunk(program, phase)
+    assert CpuProgram._is_mixed(program, ["f"]) is mixed
+
+
+@pytest.mark.parametrize(("microseconds", "shares"), [(0.0, True), (1e9, False)])
+def test_short_mixed_trips_ask_for_no_threads(
+    microseconds: float, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def heat(x: jax.Array) -> jax.Array:
+        """What one core writes, the other would read in each trip."""
+        around = x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2]
+        return x.at[1:-1, 1:-1].add((around - 4 * x[1:-1, 1:-1]) * 0.1)
+
+    costs = replace(COSTS, short_trip_ns=microseconds * 1e3, mixed_share=1e9)
+    monkeypatch.setattr("stablehlo_py.backends.cpu.program.COSTS", costs)
+    function = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda _, x: heat(x), x))
+    text = function.lower(np.ones((1000, 1000), np.float32)).as_text()
+    assert is_shared(text) is shares
