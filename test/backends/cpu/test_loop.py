@@ -282,36 +282,6 @@ def test_elements_that_are_apart_between_padding(step: int, dtype: type, target)
     check(body, lambda x: np.pad(x[:, ::step], [(0, 0), (5, 3)]), [x], target)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.complex64])
-@pytest.mark.parametrize("padded", [False, True])
-def test_many_elements_of_short_rows_that_are_apart(padded: bool, dtype: type, target) -> None:
-    """As an associative scan reads them: rows are added up whose numbers are multiples, with zeros between results."""
-    x, element = normal(8 * 41, 3, dtype=dtype), ELEMENTS[np.dtype(dtype)]
-
-    def body(x: ir.Value) -> ir.Value:
-        every = [
-            build.value("slice", tensor((41, 3), element), x, start=[k, 0], limit=[8 * 40 + k + 1, 3], strides=[8, 1])
-            for k in range(8)
-        ]
-        total = every[0]
-        for value in every[1:]:
-            total = build.value("add", total.type, total, value)
-        if not padded:
-            return total
-        zero = build.constant(np.asarray(0, dtype), ir.Type.parse(element))
-        result = tensor((82, 3), element)
-        return build.value("pad", result, total, zero, low=[1, 0], high=[0, 0], interior=[1, 0])
-
-    def expected(x: np.ndarray) -> np.ndarray:
-        total = sum(x[k::8] for k in range(8)).astype(dtype)
-        return np.stack([np.zeros_like(total), total], 1).reshape(82, 3) if padded else total
-
-    check(body, expected, [x], target)
-    if dtype == np.int8:
-        functions = compile_kernel(build_fusion("loop", [type_of(x)], body), target).kernel.functions
-        assert not any(f"vector<{lanes}xi8>" in text for lanes in (32, 64) for text in functions.values())
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex64])
 def test_concatenates_of_pieces_of_a_concatenate(dtype: type, target) -> None:
     x, element = normal(6, 403, dtype=dtype), ELEMENTS[np.dtype(dtype)]

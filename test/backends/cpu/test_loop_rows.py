@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
+from loop_kernel import ELEMENTS, check, normal, type_of
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, CpuTarget
@@ -124,3 +128,38 @@ def test_rows_of_a_transposed_tile_share_what_is_one_number() -> None:
 
     text = build_fusion("loop", ["tensor<i1>", "tensor<64x64xf32>"], body)
     assert "".join(compile_kernel(text, AVX512).kernel.functions.values()).count("llvm.load %in0") == 1
+
+
+def _tensor(sizes: Sequence[int], element: str) -> ir.Type:
+    return build.tensor(sizes, ir.Type.parse(element))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.complex64])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("target", here(AVX2, AVX512, replace(AVX512, gathers=False)), ids=lambda target: target.name)
+def test_many_elements_of_short_rows_that_are_apart(padded: bool, dtype: type, target: CpuTarget) -> None:
+    """As an associative scan reads them: rows are added up whose numbers are multiples, with zeros between results."""
+    x, element = normal(8 * 41, 3, dtype=dtype), ELEMENTS[np.dtype(dtype)]
+
+    def body(x: ir.Value) -> ir.Value:
+        every = [
+            build.value("slice", _tensor((41, 3), element), x, start=[k, 0], limit=[8 * 40 + k + 1, 3], strides=[8, 1])
+            for k in range(8)
+        ]
+        total = every[0]
+        for value in every[1:]:
+            total = build.value("add", total.type, total, value)
+        if not padded:
+            return total
+        zero = build.constant(np.asarray(0, dtype), ir.Type.parse(element))
+        result = _tensor((82, 3), element)
+        return build.value("pad", result, total, zero, low=[1, 0], high=[0, 0], interior=[1, 0])
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        total = sum(x[k::8] for k in range(8)).astype(dtype)
+        return np.stack([np.zeros_like(total), total], 1).reshape(82, 3) if padded else total
+
+    check(body, expected, [x], target)
+    if dtype == np.int8:
+        functions = compile_kernel(build_fusion("loop", [type_of(x)], body), target).kernel.functions
+        assert not any(f"vector<{lanes}xi8>" in text for lanes in (32, 64) for text in functions.values())
