@@ -8,6 +8,9 @@ import ml_dtypes
 import numpy as np
 from one_kernel import build_fusion, run_kernel
 
+from stablehlo_py.dialect import build
+from stablehlo_py.mlir import ir
+
 ELEMENTS = {
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",
@@ -27,6 +30,10 @@ ELEMENTS = {
 def normal(*sizes: int, dtype: type = np.float32, seed: int = 0) -> np.ndarray:
     values = np.random.default_rng(seed).standard_normal(sizes) * 4
     return np.asarray(values).astype(dtype)
+
+
+def tensor(sizes: Sequence[int], element: str = "f32") -> ir.Type:
+    return build.tensor(sizes, ir.Type.parse(element))
 
 
 def type_of(array: np.ndarray) -> str:

@@ -22,10 +22,8 @@ from stablehlo_py.dialect.symint import IntLike, is_known
 
 REGISTERS = 8  # that a network sorts
 LEAST_RECORDS = 1 << 13  # of an op
-LEAST_ROW = {
-    32: 48,
-    64: 32,
-}  # by bits of a record: shorter rows are sorted side by side in less time, where they can be
+# By bits of a record: shorter rows are sorted side by side in less time, where they can be.
+LEAST_PARTITIONED = {32: 48, 64: 32}
 SAMPLES = 9  # vectors of which a pivot is the median
 DEPTH = 2.0  # partitions of a part, in those that halve it
 
@@ -40,7 +38,7 @@ def partitions(order: Order, rows: IntLike, size: int, target: CpuTarget) -> boo
 
 def beats_lanes(order: Order, size: int, stride: IntLike) -> bool:
     """Whether rows that may be sorted side by side, too, are not. Columns would be copied one by one."""
-    return stride == 1 and size >= LEAST_ROW[32 if order.bits <= 32 else 64]
+    return stride == 1 and size >= LEAST_PARTITIONED[32 if order.bits <= 32 else 64]
 
 
 def depth_limit(size: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from loop_kernel import ELEMENTS, check, normal, type_of
+from loop_kernel import ELEMENTS, check, normal, tensor, type_of
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
 import stablehlo_py as shlo
@@ -24,10 +24,6 @@ TARGETS = here(AVX2, AVX512, WITHOUT_GATHERS)
 @pytest.fixture(params=TARGETS, ids=lambda target: target.name)
 def target(request):
     return request.param
-
-
-def tensor(sizes: Sequence[int], element: str = "f32") -> ir.Type:
-    return build.tensor(sizes, ir.Type.parse(element))
 
 
 def f32(number: float) -> ir.Value:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
-from loop_kernel import ELEMENTS, check, normal, type_of
+from loop_kernel import ELEMENTS, check, normal, tensor, type_of
 from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, CpuTarget
@@ -130,10 +129,6 @@ def test_rows_of_a_transposed_tile_share_what_is_one_number() -> None:
     assert "".join(compile_kernel(text, AVX512).kernel.functions.values()).count("llvm.load %in0") == 1
 
 
-def _tensor(sizes: Sequence[int], element: str) -> ir.Type:
-    return build.tensor(sizes, ir.Type.parse(element))
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.complex64])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("target", here(AVX2, AVX512, replace(AVX512, gathers=False)), ids=lambda target: target.name)
@@ -143,7 +138,7 @@ def test_many_elements_of_short_rows_that_are_apart(padded: bool, dtype: type, t
 
     def body(x: ir.Value) -> ir.Value:
         every = [
-            build.value("slice", _tensor((41, 3), element), x, start=[k, 0], limit=[8 * 40 + k + 1, 3], strides=[8, 1])
+            build.value("slice", tensor((41, 3), element), x, start=[k, 0], limit=[8 * 40 + k + 1, 3], strides=[8, 1])
             for k in range(8)
         ]
         total = every[0]
@@ -152,7 +147,7 @@ def test_many_elements_of_short_rows_that_are_apart(padded: bool, dtype: type, t
         if not padded:
             return total
         zero = build.constant(np.asarray(0, dtype), ir.Type.parse(element))
-        result = _tensor((82, 3), element)
+        result = tensor((82, 3), element)
         return build.value("pad", result, total, zero, low=[1, 0], high=[0, 0], interior=[1, 0])
 
     def expected(x: np.ndarray) -> np.ndarray:
