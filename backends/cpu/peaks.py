@@ -31,6 +31,11 @@ _SECONDS = 0.01  # that a kernel runs about, and a copy
 _ROUNDS = 5  # of which the best counts: what else runs here makes others slower
 _GLANCE_SECONDS = 0.001  # that one thread takes to see whether it has a core
 _SHARED = 1.3  # times as long as alone take threads that do not have one each: two of them take 2
+_TURNS = 4_000  # of two threads that answer each other
+_MOST_LOOKS = 200 * _TURNS  # of one of them, who gives up then: the other may have no core
+_NEAR_SECONDS = 150e-9  # a turn and its answer, of cores that share a cache; 65 on Zen 4, where others take 330
+_FAR = 2.0  # times as long as it took between the nearest
+_PATIENCE = 3.0  # seconds that a host has, to begin with, to put its processors near each other
 _CHAINS = 12  # sums at once: two a cycle, four cycles each, and some more
 
 
@@ -93,9 +98,11 @@ def measure_peaks(threads: int, cpu: str | None = None) -> Peaks:
 
 
 class Cores:
-    """Whether this machine gives so many threads a core each. Multiply-adds tell: where threads share a core, or
-    something else runs, they take longer together than one of them alone. The host of a virtual machine may let its
-    processors share a core for seconds, and what has run before may still have threads that wait busily.
+    """Whether this machine gives so many threads a core each, near each other. Multiply-adds tell the first: where
+    threads share a core, or something else runs, they take longer together than one of them alone. Turns tell the
+    second: where cores share no cache, two threads that answer each other take five times as long, and programs whose
+    threads read what others wrote up to twice. The host of a virtual machine may do either for seconds, and what has
+    run before may still have threads that wait busily.
 
     Attributes:
         threads: how many.
@@ -105,15 +112,36 @@ class Cores:
         self.threads = threads
         name = "f32"
         function, _ = _kernels(named_target(cpu, host_target()))[name]
-        self._code = NativeCode([compile_units([Unit.of(function)])])
+        self._code = NativeCode([compile_units([Unit.of(function, _turns())])])
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._code.address(name))
+        turns = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(self._code.address("turns"))
         self._works = [_on_memory(call) for _ in range(threads)]
         self._count = _count_for(self._works[0], _GLANCE_SECONDS)
+        self._turn = np.zeros(64, np.int64)
+        self._answering = [partial(turns, self._turn.ctypes.data, own) for own in range(min(2, threads))]
+        self._least = self._turn_seconds()
+        begin = time.perf_counter()
+        while self._least > _NEAR_SECONDS and time.perf_counter() - begin < _PATIENCE:
+            self._least = min(self._least, self._turn_seconds())
 
     def are_given(self) -> bool:
         """Whether they are, now: measured in a few milliseconds."""
         alone, together = (min(_together(self._works[:n], self._count) for _ in range(2)) for n in (1, self.threads))
-        return together < _SHARED * alone
+        return together < _SHARED * alone and self._are_near()
+
+    def _are_near(self) -> bool:
+        taken = self._turn_seconds()
+        self._least = min(self._least, taken)
+        return taken < max(_NEAR_SECONDS, _FAR * self._least)
+
+    def _turn_seconds(self) -> float:
+        """What a turn and its answer take; of one thread, nothing."""
+
+        def once() -> float:
+            self._turn[:] = 0
+            return _together(self._answering, _TURNS) / _TURNS
+
+        return min(once() for _ in range(2)) if self.threads > 1 else 0.0
 
 
 def size_text(size: int) -> str:
@@ -214,6 +242,25 @@ def _tiles(name: str, target: CpuTarget, group: int, instruction: str) -> Kernel
     f.target_effect("llvm.x86.tilerelease")
     f.ret()
     return f, 4 * 2 * SIDE**3 * group
+
+
+def _turns() -> Function:
+    """void turns(number, own, count): of two threads, one that makes the even numbers odd (`own` 0), and one that makes
+    the odd ones even (1), so often."""
+    f = Function("turns", [("number", PTR), ("own", I64), ("count", I64)], baseline_target().emitter(), result=None)
+
+    def goes_on(done: Value, looks: Value) -> Value:
+        return f.binary("and", f.cmp("slt", done, f.count), f.cmp("slt", looks, f.const(_MOST_LOOKS)))
+
+    def look(done: Value, looks: Value) -> list[Value]:
+        awaited = f.binary("add", f.binary("add", done, done), f.own)
+        is_mine = f.cmp("eq", f.atomic_load(I64, f.number), awaited)
+        f.if_(is_mine, lambda: f.atomic_store(f.binary("add", awaited, f.const(1)), f.number), f.pause)
+        return [f.binary("add", done, f.cast("zext", is_mine, I64)), f.binary("add", looks, f.const(1))]
+
+    f.while_([f.const(0), f.const(0)], goes_on, look)
+    f.ret()
+    return f
 
 
 def _copies() -> Function:

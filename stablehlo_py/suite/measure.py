@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # A round calls each side often enough to take about this long: far above the clock's and the scheduler's grain.
 _ROUND_SECONDS = 0.02
 # Measurements of a disturbed machine before one counts all the same, and seconds for what disturbs to end.
-_TRIES, _PAUSE = 25, 0.01
+_TRIES, _PAUSE = 25, 0.05
 _AGAIN = 3  # more compilations, of what compiled in _QUICK seconds
 _QUICK = 1.0
 

@@ -110,7 +110,31 @@ def test_threads_that_share_a_core_take_longer_together(
 ) -> None:
     cores = Cores(2)
     monkeypatch.setattr(peaks, "_together", lambda works, count: 1.0 if len(works) == 1 else together)
+    monkeypatch.setattr(cores, "_are_near", lambda: True)
     assert cores.are_given() is given
+
+
+@pytest.mark.parametrize(("turn", "given"), [(60e-9, True), (140e-9, True), (330e-9, False)])
+def test_cores_that_share_no_cache_answer_each_other_late(
+    monkeypatch: pytest.MonkeyPatch, turn: float, given: bool
+) -> None:
+    cores = Cores(2)
+    cores._least = 65e-9
+    monkeypatch.setattr(peaks, "_together", lambda works, count: turn * count if count == peaks._TURNS else 1.0)
+    assert cores.are_given() is given
+
+
+def test_what_no_cores_of_a_machine_do_is_asked_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = Cores(2)
+    cores._least = 330e-9
+    monkeypatch.setattr(peaks, "_together", lambda works, count: 340e-9 * count if count == peaks._TURNS else 1.0)
+    assert cores.are_given()
+
+
+def test_one_thread_is_near_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = Cores(1)
+    monkeypatch.setattr(peaks, "_together", lambda works, count: 1.0)
+    assert cores.are_given()
 
 
 def test_whether_cores_are_given_is_measured() -> None:
