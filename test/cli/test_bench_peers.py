@@ -15,13 +15,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.roofline import Rates
 from stablehlo_py.backends.cpu.peaks import Peaks
 from stablehlo_py.cli import bench
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_USAGE, LoadError, OptionError
+from stablehlo_py.options import Options
 from stablehlo_py.suite import measure, peers
 from stablehlo_py.suite.journal import Journal
-from stablehlo_py.suite.measure import Measurement, compiled_again, interleaved
+from stablehlo_py.suite.measure import Measurement, compiled_again, interleaved, is_same_code
 from stablehlo_py.suite.operations_page import behind, operations_page
 from stablehlo_py.suite.peers import Peer, PeerTime, Prepared, check_peers, disagreement
 
@@ -135,6 +137,20 @@ def test_what_is_timed_on_a_disturbed_machine_is_timed_again(monkeypatch: pytest
     assert list(answers) == []
     ticks = itertools.count()
     assert interleaved([call], 1, clock=lambda: float(next(ticks)), undisturbed=lambda: False) == ([1.0], [1.0])
+
+
+@pytest.mark.parametrize(("size", "same"), [(100, True), (1_000_000, False)])
+def test_programs_that_ask_for_no_threads_are_one_whose_calls_are_compared_with_themselves(
+    size: int, same: bool
+) -> None:
+    tensor = f"tensor<{size}xf32>"
+    text = f"""func.func @main(%x: {tensor}) -> {tensor} {{
+        %y = stablehlo.exponential %x : {tensor}
+        return %y : {tensor}
+    }}"""
+    one, two = (compile_program(text, options=Options(threads=threads, cache_dir=None)) for threads in (1, 2))
+    assert two.uses_pool is not same
+    assert is_same_code(one, two) is same
 
 
 def test_compilations_after_the_first_are_of_a_process_that_has_forgotten() -> None:
