@@ -11,8 +11,9 @@
 
 Both go through the whole triangle for every group of rows or right-hand sides; a product has most of the arithmetic
 after a few splits, and reads its operands block by block. Halves are split again while they have two blocks (Golub and
-Van Loan, "Matrix Computations", sections 3.1.4 and 4.2.9). How large a block is, the backend of `target` says. Where a
-matrix is not positive definite, NaNs stand where they did.
+Van Loan, "Matrix Computations", sections 3.1.4 and 4.2.9). How large a block is, the backend of `target` says, and
+which of them stay whole because its own code works by blocks. Where a matrix is not positive definite, NaNs stand where
+they did.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class BlockFactorizations(RulePass):
         if blocking is None:
             return rules
         if self.block:
-            blocking = replace(blocking, rows=self.block)
+            blocking = replace(blocking, rows=self.block, stays_whole=lambda op: False)
 
         @rules.rule("hlo.cholesky", where="two blocks of rows or more, and not for a library")
         def split_cholesky(op: ir.Operation, rewriter: Rewriter) -> Replacement:
@@ -72,7 +73,7 @@ class BlockFactorizations(RulePass):
 def _middle(op: ir.Operation, blocking: Blocking) -> int | None:
     """Where the rows are split: near the middle, after a whole number of blocks."""
     sizes = shape(op.operands[0])
-    if not is_known(*sizes) or 0 in sizes or sizes[-1] < 2 * blocking.rows:
+    if not is_known(*sizes) or 0 in sizes or sizes[-1] < 2 * blocking.rows or blocking.stays_whole(op):
         return None
     return -(-int(sizes[-1]) // (2 * blocking.rows)) * blocking.rows
 

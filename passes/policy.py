@@ -253,11 +253,13 @@ class Blocking:
         rows: of a block; a matrix with less than two blocks of them stays whole.
         fewest_sides: right-hand sides below which a solve stays whole.
         is_for: whether a library of that name (`Options(libraries=...)`) may compute an op, which stays whole then.
+        stays_whole: whether the backend's own code for an op works by blocks.
     """
 
     rows: int
     fewest_sides: int
     is_for: Callable[[str, ir.Operation], bool] = lambda library, op: False
+    stays_whole: Callable[[ir.Operation], bool] = lambda op: False
 
 
 class Policy(Protocol):

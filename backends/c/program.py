@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.c.target import CTarget
-from stablehlo_py.backends.common.program import ENTRY
-from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.common.program import ENTRY, repeated
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.program import CpuProgram
 from stablehlo_py.codegen.builder import I8, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
@@ -113,10 +113,12 @@ class CProgram(CpuProgram):
         scratch = [
             f.gep(arena, offset, I8) if size != 0 else f.null() for size, offset in zip(sizes, offsets, strict=True)
         ]
-        for phase in code.phases:
-            if phase.iterations != 0:
-                operands = [*pointers, *self.sizes, *scratch, f.const(0), f.index(phase.iterations)]
-                f.call(phase.symbol, operands, external=True)
+
+        def run(phase: Phase) -> None:
+            operands = [*pointers, *self.sizes, *scratch, f.const(0), f.index(phase.iterations)]
+            f.call(phase.symbol, operands, external=True)
+
+        repeated(f, [phase for phase in code.phases if phase.iterations != 0], run)
 
     def _survey(self) -> None:
         """All kernels are called by their names: a table of places would depend on how wide pointers are."""

@@ -16,6 +16,7 @@ import itertools
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.buffers.windows import reader, updated_window
 from stablehlo_py.runtime.entry import ENDED, FIELDS, OK, OLD_CALL
 
+T = TypeVar("T")
 Call = tuple[str, tuple[str | int, ...]]
 Calls = tuple[Call, ...]
 
@@ -370,6 +372,21 @@ def repetition(steps: str, start: int) -> tuple[int, int]:
             best = (period, times)
         again = steps.find(head, again + 1)
     return best
+
+
+def repeated(f: Function, items: Sequence[T], emit: Callable[[T], None]) -> None:
+    """`emit` for all items, once for each of a sequence that repeats, in a loop."""
+    numbers = {item: number for number, item in enumerate(dict.fromkeys(items))}
+    letters, done = "".join(chr(numbers[item]) for item in items), 0
+
+    def each(some: Sequence[T]) -> None:
+        for item in some:
+            emit(item)
+
+    while done < len(items):
+        period, times = repetition(letters, done)
+        f.loop(0, times, 1, lambda _, unit=items[done : done + period]: each(unit))
+        done += period * times
 
 
 def _operands(op: ir.OpView) -> list[ir.Value]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import fusions
-from stablehlo_py.backends.common.program import Call, Calls, NativeProgram, arena_bytes, step_name
+from stablehlo_py.backends.common.program import Call, Calls, NativeProgram, arena_bytes, repeated, step_name
 from stablehlo_py.backends.cpu import grid, layout
 from stablehlo_py.backends.cpu.callers import HEAD, Callers, declare, kernel_address
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
@@ -32,6 +32,7 @@ CHUNKS_PER_THREAD = 4
 UNEQUAL = 1.05  # shares so much longer than the shortest count as equal
 OPERANDS = 512  # few kernels have more
 COMPACT_STEPS = 8  # outside of loops; from so many on, kernels are called by functions that they share (callers.py)
+MOST_COMPACT = 8  # phases of such a kernel; of more, most repeat, and are a loop
 LIGHT_BYTES = 1 << 16  # of all values together
 LIGHT_STEPS = 64
 # Kinds that read all of their operands, but for slices and gathers within; bytes that no core reads in the time of a
@@ -201,13 +202,14 @@ class CpuProgram(NativeProgram):
         phases = self._phases(kernel)
         if any(chunk for _, chunk in phases):
             self._fill_context(f, values, scratch.private_bytes)
-        for phase, chunk in phases:
+
+        def run(phase: Phase, chunk: IntLike | None) -> None:
             iterations = f.index(phase.iterations)
 
-            def alone(phase: Phase = phase, iterations: Value = iterations) -> None:
+            def alone() -> None:
                 f.call(phase.symbol, [*values, f.const(0), iterations], external=True)
 
-            def shared(phase: Phase = phase, chunk: IntLike | None = chunk, iterations: Value = iterations) -> None:
+            def shared() -> None:
                 context = self._context(f, len(values))
                 f.store(kernel_address(f, phase.symbol, len(values)), context)
                 self._callers.parallel(f, context, len(values), iterations, f.index(chunk or 0))
@@ -218,6 +220,8 @@ class CpuProgram(NativeProgram):
                 shared()
             else:
                 f.if_(f.cmp("sge", iterations, f.const(2 * phase.grain)), shared, alone)
+
+        repeated(f, phases, lambda each: run(*each))
 
     def is_tabled(self, op: ir.OpView | ir.Operation, calls: int) -> bool:
         """Of what is called often, and of kernels outside of loops where these are many."""
@@ -245,7 +249,9 @@ class CpuProgram(NativeProgram):
 
     def _is_compact_step(self, op: ir.OpView | ir.Operation) -> bool:
         is_call = op.operation.name == "func.call" and not self.may_end(op.operation)
-        return self._is_compact and is_call and not _in_loop(op)
+        if not self._is_compact or not is_call or _in_loop(op):
+            return False
+        return step_name(op) not in self.kernels or len(self.kernels[step_name(op)].phases) <= MOST_COMPACT
 
     def _phases(self, kernel: str) -> list[tuple[Phase, IntLike | None]]:
         """The phases of a call of a kernel, with the iterations of a chunk of those that threads share."""

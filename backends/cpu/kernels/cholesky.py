@@ -10,6 +10,8 @@ import math
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, unpack
+from stablehlo_py.backends.cpu.blocks import is_blocked
+from stablehlo_py.backends.cpu.kernels import blocked_cholesky
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -31,6 +33,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     infinite from there on, and its diagonal element is NaN or zero.
     """
     op = fusion.op("hlo.cholesky")
+    if is_blocked(op):
+        return blocked_cholesky.emit(fusion, target)
     sizes, of = shape(op.operands[0]), element(op.operands[0])
     n, batch = sizes[-1], math.prod(sizes[:-2])
     f = phase_function(fusion, target)

@@ -2,21 +2,23 @@
 
 Right-hand sides are independent of each other: lanes are sides. Solving from the left they lie side by side in memory;
 solving from the right each is a row, and a group of rows is transposed through scratch. Where there is one side, lanes
-are coefficients (vector_substitution.py). Of many small systems with few sides, lanes are systems.
+are coefficients (vector_substitution.py). Of many small systems with few sides, lanes are systems. Large ones are
+solved by blocks (blocked_solve.py).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
+from stablehlo_py.backends.cpu.blocks import is_blocked
+from stablehlo_py.backends.cpu.kernels import blocked_solve
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved
+from stablehlo_py.backends.cpu.kernels.systems import Systems
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.backends.cpu.kernels.vector_substitution import VectorSubstitution
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -24,10 +26,9 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic, subtract_product
-from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.codegen.types import Lanes
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike, is_known, less, maximum, select, size_hint
-from stablehlo_py.dialect.types import flag, shape, text
 
 MOST_VECTORS = 4  # vectors of sides that share the loads of coefficients
 MOST_ROWS = 4  # unknowns that share the loads of solved ones
@@ -37,43 +38,11 @@ SIDES_OF_VECTOR = 8  # lanes at least for each side: with more sides, lanes that
 OTHER_REGISTERS = 8  # than those for sums: coefficients, loaded vectors
 
 
-@dataclass(frozen=True)
-class _Systems:
-    """The shape of the problem: op(A) of n x n and `sides` right-hand sides per system.
-
-    Solving x op(a) = b is solving op(a)^T x^T = b^T: with `transposed`, the coefficient of unknown k in equation i is
-    a[k, i].
-    """
-
-    of: Element
-    n: IntLike
-    sides: IntLike
-    batch: IntLike
-    left: bool
-    transposed: bool
-    conjugated: bool
-    forward: bool
-    unit: bool
-
-
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """Phases over groups of right-hand sides, one of which a call runs."""
     op = fusion.op("hlo.triangular_solve")
-    left, transpose = flag(op, "left_side"), text(op, "transpose_a")
-    sizes, of = shape(op.operands[1]), element(op.operands[0])
-    n, sides = sizes[-2:] if left else sizes[:-3:-1]
-    transposed = (transpose != "NO_TRANSPOSE") == left
-    systems = _Systems(
-        of=of,
-        n=n,
-        sides=sides,
-        batch=math.prod(sizes[:-2]),
-        left=left,
-        transposed=transposed,
-        conjugated=transpose == "ADJOINT" and of.is_complex,
-        forward=flag(op, "lower") != transposed,
-        unit=flag(op, "unit_diagonal"),
-    )
+    systems = Systems.read(op)
+    of, n, sides, left = systems.of, systems.n, systems.sides, systems.left
     most = target.lanes(of.compute.bits)
     of_reals = of.storage == of.compute and not of.is_complex
     if sides == 1 and of_reals and isinstance(n, int) and n >= VECTORS_FROM * most:
@@ -82,6 +51,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         few_sides = 0 < sides * SIDES_OF_VECTOR <= most
         if few_sides and 0 < n <= MOST_BATCHED and systems.batch >= most:
             return _of_batches(fusion, target, systems, n, sides, most)
+    if is_blocked(op):
+        return blocked_solve.emit(fusion, target, systems)
     parts: list[Part] = []
     private: IntLike = 0
     for lanes, vectors, served in _widths(sides, most, left):
@@ -100,7 +71,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     return Kernel.of(*parts, private_bytes=private)
 
 
-def _of_vectors(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, lanes: int) -> Kernel:
+def _of_vectors(fusion: Fusion, target: CpuTarget, s: Systems, n: int, lanes: int) -> Kernel:
     """One phase over systems of one right-hand side each."""
     op = fusion.op("hlo.triangular_solve")
     f = phase_function(fusion, target)
@@ -110,7 +81,7 @@ def _of_vectors(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, lanes: i
     return Kernel.of(phase(f, s.batch, n * (n / lanes * 0.2 + 10.0)))
 
 
-def _of_batches(fusion: Fusion, target: CpuTarget, s: _Systems, n: int, sides: int, lanes: int) -> Kernel:
+def _of_batches(fusion: Fusion, target: CpuTarget, s: Systems, n: int, sides: int, lanes: int) -> Kernel:
     """One phase over groups of as many systems as lanes."""
     op = fusion.op("hlo.triangular_solve")
     f = phase_function(fusion, target)
@@ -143,7 +114,7 @@ class _Group:
     """Solves `vectors` times `lanes` sides at once. The last group of a system overlaps the one before it: what both
     solve is the same."""
 
-    def __init__(self, f: Function, systems: _Systems, lanes: int, vectors: int, matrix: Value, registers: int) -> None:
+    def __init__(self, f: Function, systems: Systems, lanes: int, vectors: int, matrix: Value, registers: int) -> None:
         self.f, self.systems, self.lanes, self.vectors, self.matrix = f, systems, lanes, vectors, matrix
         sums = vectors * (2 if systems.of.is_complex else 1)  # of an unknown
         self.rows = max(1, min(MOST_ROWS, (registers - OTHER_REGISTERS) // sums)) if vectors > 1 else 1
@@ -253,7 +224,7 @@ class _Batch(_Group):
     """Solves as many systems at once as there are lanes; a vector holds one side of each."""
 
     def __init__(
-        self, f: Function, systems: _Systems, sides: int, matrices: Interleaved, unknowns: Interleaved, registers: int
+        self, f: Function, systems: Systems, sides: int, matrices: Interleaved, unknowns: Interleaved, registers: int
     ) -> None:
         super().__init__(f, systems, matrices.lanes, sides, matrices.place, registers)
         self.matrices, self.unknowns, self.sides = matrices, unknowns, sides

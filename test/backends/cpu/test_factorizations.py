@@ -116,6 +116,69 @@ def test_triangular_solve(left: bool, lower: bool, transpose: str, dtype: str, u
     agree(result, expected, 1e-10 if dtype in ("float64", "complex128") else 1e-4)
 
 
+def solve_text(a: np.ndarray, b: np.ndarray, left: bool, lower: bool, transpose: str, unit: bool) -> str:
+    """A module of one triangular solve."""
+    flags = f"left_side = {str(left).lower()}, lower = {str(lower).lower()}, unit_diagonal = {str(unit).lower()}"
+    attributes = f"{flags}, transpose_a = #stablehlo<transpose {transpose}>"
+    return matrix_text("triangular_solve", [(x.shape, ELEMENT[x.dtype.name]) for x in (a, b)], attributes)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("transpose", ["NO_TRANSPOSE", "TRANSPOSE"])
+@pytest.mark.parametrize(
+    ("dtype", "unit", "batch", "n", "m"),
+    [("float32", False, (), 256, 128), ("float32", True, (2,), 259, 37), ("float64", False, (), 301, 32)],
+)
+def test_triangular_solve_by_blocks(
+    left: bool, lower: bool, transpose: str, dtype: str, unit: bool, batch: tuple[int, ...], n: int, m: int
+) -> None:
+    a = (random(*batch, n, n, dtype=dtype) / n + 2 * np.eye(n)).astype(dtype)
+    b = random(*batch, *((n, m) if left else (m, n)), dtype=dtype)
+    text = solve_text(a, b, left, lower, transpose, unit)
+    wide = np.tril(a.astype(np.float64)) if lower else np.triu(a.astype(np.float64))
+    if unit:
+        wide += np.eye(n) - wide * np.eye(n)
+    wide = wide if transpose == "NO_TRANSPOSE" else np.swapaxes(wide, -1, -2)
+    expected = np.linalg.solve(wide, b) if left else b @ np.linalg.inv(wide)
+    results = [shlo.compile(text, options=shlo.Options(threads=threads))(a, b)[0] for threads in (1, 4)]
+    agree(results[0], expected, 1e-12 if dtype == "float64" else 1e-5)
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "batch", "n"), [("float32", (), 384), ("float32", (2,), 259), ("float64", (), 301), ("float64", (), 256)]
+)
+def test_cholesky_by_blocks(dtype: str, batch: tuple[int, ...], n: int, lower: bool) -> None:
+    a = positive_definite(batch, n, dtype)
+    other = np.triu(np.full_like(a, np.nan), 1)  # the other triangle may hold anything
+    used = np.tril(a) + other if lower else np.triu(a) + np.swapaxes(other, -1, -2)
+    text = matrix_text("cholesky", [(a.shape, ELEMENT[dtype])], f"lower = {str(lower).lower()}")
+    results = [shlo.compile(text, options=shlo.Options(threads=threads))(used)[0] for threads in (1, 2, 4)]
+    factor = np.linalg.cholesky(a.astype(np.float64))
+    agree(results[0], factor if lower else np.swapaxes(factor, -1, -2), 1e-12 if dtype == "float64" else 2e-5)
+    assert len({result.tobytes() for result in results}) == 1
+
+
+def test_cholesky_by_blocks_of_a_matrix_that_is_not_positive_definite_is_nan() -> None:
+    """From the row on where the factorization fails."""
+    a = np.eye(300, dtype=np.float32)
+    a[200, 200] = -1
+    (result,) = kernel(matrix_text("cholesky", [(a.shape, "f32")], "lower = true"), a)
+    np.testing.assert_array_equal(result[:200], np.eye(300, dtype=np.float32)[:200])
+    assert np.isnan(result.diagonal()[200])
+
+
+def test_code_of_large_factorizations_does_not_grow() -> None:
+    """It is the same loops for any size."""
+    texts = []
+    for n in (512, 2048):
+        text = matrix_text("cholesky", [((n, n), "f32")], "lower = true")
+        texts.append(shlo.compile(text, options=shlo.Options(threads=2)).stages["kernels"])
+    assert len(texts[1]) < 1.01 * len(texts[0])
+
+
 @pytest.mark.parametrize(("a", "b"), [((1, 1), (1, 1)), ((4, 4), (4, 0)), ((0, 0), (0, 3)), ((0, 4, 4), (0, 4, 2))])
 def test_triangular_solve_of_nearly_nothing(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     attributes = (

@@ -1,0 +1,135 @@
+"""Substitution block by block: the arithmetic of large triangular solves and Cholesky factorizations.
+
+Some right-hand sides are a panel, of which a row holds an unknown of each. What the unknowns before a block contribute
+is subtracted chunk by chunk, so that the rows of a chunk stay in the nearest cache; then the block's own are solved.
+All of this is one tile of registers in loops, whose code is the same for any size. Each sum has the order that plain
+substitution has. Golub and Van Loan, "Matrix Computations", section 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stablehlo_py.backends.common.loops import fold
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.region import field_arithmetic, subtract_product
+from stablehlo_py.codegen.types import Element, Lanes
+
+BLOCK = 128  # unknowns of a block, and of a chunk
+MOST_ROWS = 4  # unknowns that share the loads of solved ones; with this many a block has no rest
+OTHER_REGISTERS = 8  # than those for sums: coefficients, loaded vectors
+
+
+@dataclass(frozen=True)
+class BlockedSubstitution:
+    """Code for panels.
+
+    Attributes:
+        lanes, vectors: of a row of a panel.
+        coefficient: coefficient(first of a tile, which of its unknowns, earlier unknown), loaded; unknowns are numbers
+            in the order in which they are solved.
+        divisor: divisor(first of a tile, which of its unknowns) of what is left of the right-hand sides, once that is
+            in the panel; None: one.
+        registers: of the target.
+        solved: solved(first of a tile, which of its unknowns, its divisor) when it is in the panel.
+        row_of: the row of the panel that has an unknown.
+    """
+
+    f: Function
+    of: Element
+    lanes: int
+    vectors: int
+    coefficient: Callable[[Index, int, Index], Value]
+    divisor: Callable[[Index, int], Value] | None
+    registers: int
+    solved: Callable[[Index, int, Value], None] = lambda first, number, divisor: None
+    row_of: Callable[[Index], Index] = lambda unknown: unknown
+
+    @property
+    def width(self) -> int:
+        """Elements of a row."""
+        return self.lanes * self.vectors
+
+    @property
+    def rows(self) -> int:
+        """Unknowns of a tile: 4, 2 or 1, which divide a block."""
+        fitting = max(1, (self.registers - OTHER_REGISTERS) // self.vectors)
+        return min(MOST_ROWS, 1 << (fitting.bit_length() - 1))
+
+    def at(self, row: Index, vector: int = 0) -> Index:
+        """Where a vector of an unknown is in the panel."""
+        return self.f.iadd(self.f.imul(self.row_of(row), self.width), vector * self.lanes)
+
+    def solve(self, panel: Value, n: int) -> None:
+        """All of so many unknowns, which replace the right-hand sides."""
+        f = self.f
+
+        def block(first: Index) -> None:
+            last = f.imin(f.iadd(first, BLOCK), n)
+            f.loop(0, f.iadd(first, 1), BLOCK, lambda begin: self.chunk(panel, begin, first, last, n % self.rows))
+
+        f.loop(0, n, BLOCK, block)
+
+    def chunk(self, panel: Value, begin: Index, first: Index, last: Index, rest: int = 0) -> None:
+        """Subtract what a chunk contributes from the unknowns `first`..`last`, if there is a `rest` the last of them
+        one by one. Those that begin where the chunk does are solved."""
+        f = self.f
+        is_own = f.cmp("eq", f.index(begin), f.index(first))
+        whole = f.isub(last, f.irem(f.isub(last, first), self.rows)) if rest else last
+        f.loop(first, whole, self.rows, lambda row: self._tile(panel, row, self.rows, begin, is_own))
+        if rest:
+            f.loop(whole, last, 1, lambda row: self._tile(panel, row, 1, begin, is_own))
+
+    def _tile(self, panel: Value, first: Index, count: int, begin: Index, is_own: Value) -> None:
+        f = self.f
+
+        def step(other: Value, totals: list[Lanes]) -> list[Lanes]:
+            values = self._load(panel, other)
+            rows = enumerate(self._by_rows(totals))
+            return [
+                x for row, some in rows for x in self._eliminated(some, self.coefficient(first, row, other), values)
+            ]
+
+        start = [value for row in range(count) for value in self._load(panel, f.iadd(first, row))]
+        totals = self._by_rows(fold(f, begin, f.imin(f.iadd(begin, BLOCK), first), 1, start, step))
+
+        def keep() -> None:
+            for row, values in enumerate(totals):
+                self._store(panel, f.iadd(first, row), values)
+
+        f.if_(is_own, lambda: self._finish(panel, first, totals), keep)
+
+    def _finish(self, panel: Value, first: Index, totals: Sequence[Sequence[Lanes]]) -> None:
+        """Solve the unknowns of a tile for each other."""
+        f = self.f
+        solved: list[Sequence[Lanes]] = []
+        for number, values in enumerate(totals):
+            row = f.iadd(first, number)
+            for other, earlier in enumerate(solved):
+                values = self._eliminated(values, self.coefficient(first, number, f.iadd(first, other)), earlier)
+            self._store(panel, row, values)
+            if self.divisor is not None:
+                divisor = self.divisor(first, number)
+                diagonal = f.splat(divisor, self.lanes)
+                values = [field_arithmetic(f, "divide", value, diagonal) for value in values]
+                self._store(panel, row, values)
+                self.solved(first, number, divisor)
+            solved.append(values)
+
+    def _eliminated(self, totals: Sequence[Lanes], coefficient: Value, values: Sequence[Lanes]) -> list[Lanes]:
+        """What is left of the right-hand sides of an unknown when another one, of these values, is known."""
+        f = self.f
+        coefficient = f.splat(coefficient, self.lanes)
+        return [subtract_product(f, total, coefficient, value) for total, value in zip(totals, values, strict=True)]
+
+    def _by_rows(self, values: Sequence[Lanes]) -> list[Sequence[Lanes]]:
+        return [values[at : at + self.vectors] for at in range(0, len(values), self.vectors)]
+
+    def _load(self, panel: Value, row: Index) -> list[Lanes]:
+        return [types.load(self.f, self.of, panel, self.at(row, v), self.lanes) for v in range(self.vectors)]
+
+    def _store(self, panel: Value, row: Index, values: Sequence[Lanes]) -> None:
+        for v, value in enumerate(values):
+            types.store(self.f, self.of, value, panel, self.at(row, v))
