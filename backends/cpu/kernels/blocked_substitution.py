@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.backends.common.loops import fold
-from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import Function, Index, Value
-from stablehlo_py.codegen.region import field_arithmetic, subtract_product
-from stablehlo_py.codegen.types import Element, Lanes
+from stablehlo_py.codegen.builder import Function, Index, Value, vector
+from stablehlo_py.codegen.math import muladd
+from stablehlo_py.codegen.types import Element
 
 BLOCK = 128  # unknowns of a block, and of a chunk
 MOST_ROWS = 4  # unknowns that share the loads of solved ones; with this many a block has no rest
@@ -30,10 +28,10 @@ class BlockedSubstitution:
         lanes, vectors: of a row of a panel.
         coefficient: coefficient(first of a tile, which of its unknowns, earlier unknown), loaded; unknowns are numbers
             in the order in which they are solved.
-        divisor: divisor(first of a tile, which of its unknowns) of what is left of the right-hand sides, once that is
-            in the panel; None: one.
+        divisor: divisor(first of a tile, which of its unknowns) of what is left of the right-hand sides; None: one.
         registers: of the target.
-        solved: solved(first of a tile, which of its unknowns, its divisor) when it is in the panel.
+        solved: solved(first of a tile, which of its unknowns, its divisor) when it is in the panel. With it, what is
+            left of the right-hand sides is in the panel before the divisor is asked for.
         row_of: the row of the panel that has an unknown.
     """
 
@@ -44,7 +42,7 @@ class BlockedSubstitution:
     coefficient: Callable[[Index, int, Index], Value]
     divisor: Callable[[Index, int], Value] | None
     registers: int
-    solved: Callable[[Index, int, Value], None] = lambda first, number, divisor: None
+    solved: Callable[[Index, int, Value], None] | None = None
     row_of: Callable[[Index], Index] = lambda unknown: unknown
 
     @property
@@ -85,7 +83,7 @@ class BlockedSubstitution:
     def _tile(self, panel: Value, first: Index, count: int, begin: Index, is_own: Value) -> None:
         f = self.f
 
-        def step(other: Value, totals: list[Lanes]) -> list[Lanes]:
+        def step(other: Value, *totals: Value) -> list[Value]:
             values = self._load(panel, other)
             rows = enumerate(self._by_rows(totals))
             return [
@@ -93,7 +91,7 @@ class BlockedSubstitution:
             ]
 
         start = [value for row in range(count) for value in self._load(panel, f.iadd(first, row))]
-        totals = self._by_rows(fold(f, begin, f.imin(f.iadd(begin, BLOCK), first), 1, start, step))
+        totals = self._by_rows(f.loop(begin, f.imin(f.iadd(begin, BLOCK), first), 1, step, start))
 
         def keep() -> None:
             for row, values in enumerate(totals):
@@ -101,35 +99,36 @@ class BlockedSubstitution:
 
         f.if_(is_own, lambda: self._finish(panel, first, totals), keep)
 
-    def _finish(self, panel: Value, first: Index, totals: Sequence[Sequence[Lanes]]) -> None:
+    def _finish(self, panel: Value, first: Index, totals: Sequence[Sequence[Value]]) -> None:
         """Solve the unknowns of a tile for each other."""
         f = self.f
-        solved: list[Sequence[Lanes]] = []
+        solved: list[Sequence[Value]] = []
         for number, values in enumerate(totals):
             row = f.iadd(first, number)
             for other, earlier in enumerate(solved):
                 values = self._eliminated(values, self.coefficient(first, number, f.iadd(first, other)), earlier)
-            self._store(panel, row, values)
-            if self.divisor is not None:
-                divisor = self.divisor(first, number)
-                diagonal = f.splat(divisor, self.lanes)
-                values = [field_arithmetic(f, "divide", value, diagonal) for value in values]
+            if self.solved is not None:
                 self._store(panel, row, values)
+            divisor = None if self.divisor is None else self.divisor(first, number)
+            if divisor is not None:
+                values = [f.fdiv(value, f.splat(divisor, self.lanes)) for value in values]
+            self._store(panel, row, values)
+            if self.solved is not None and divisor is not None:
                 self.solved(first, number, divisor)
             solved.append(values)
 
-    def _eliminated(self, totals: Sequence[Lanes], coefficient: Value, values: Sequence[Lanes]) -> list[Lanes]:
+    def _eliminated(self, totals: Sequence[Value], coefficient: Value, values: Sequence[Value]) -> list[Value]:
         """What is left of the right-hand sides of an unknown when another one, of these values, is known."""
-        f = self.f
-        coefficient = f.splat(coefficient, self.lanes)
-        return [subtract_product(f, total, coefficient, value) for total, value in zip(totals, values, strict=True)]
+        negative = self.f.fneg(self.f.splat(coefficient, self.lanes))
+        return [muladd(self.f, negative, value, total) for total, value in zip(totals, values, strict=True)]
 
-    def _by_rows(self, values: Sequence[Lanes]) -> list[Sequence[Lanes]]:
+    def _by_rows(self, values: Sequence[Value]) -> list[Sequence[Value]]:
         return [values[at : at + self.vectors] for at in range(0, len(values), self.vectors)]
 
-    def _load(self, panel: Value, row: Index) -> list[Lanes]:
-        return [types.load(self.f, self.of, panel, self.at(row, v), self.lanes) for v in range(self.vectors)]
+    def _load(self, panel: Value, row: Index) -> list[Value]:
+        type_ = vector(self.lanes, self.of.storage) if self.lanes > 1 else self.of.storage
+        return [self.f.load(type_, panel, self.at(row, v)) for v in range(self.vectors)]
 
-    def _store(self, panel: Value, row: Index, values: Sequence[Lanes]) -> None:
+    def _store(self, panel: Value, row: Index, values: Sequence[Value]) -> None:
         for v, value in enumerate(values):
-            types.store(self.f, self.of, value, panel, self.at(row, v))
+            self.f.store(value, panel, self.at(row, v))
