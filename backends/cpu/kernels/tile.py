@@ -18,6 +18,8 @@ from stablehlo_py.backends.common.iteration import Space
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, power_of_two
 from stablehlo_py.backends.cpu.kernels.transposing import (
+    columns_at_once,
+    half_transposed,
     load_halves,
     transposed,
     transposed_halves,
@@ -180,6 +182,8 @@ class TileElemental(Elemental):
                 return f.load(type_, pointer, f.iadd(f.imul(number, stride), rest))
 
             return transposed_in_memory(f, row, lanes, of.storage)
+        if not isinstance(self.inside, int) and is_known(stride):
+            return self._tile_by_columns(of, f.gep(pointer, rest, of.storage), int(stride))
         if is_known(stride):
             rows = [f.load(type_, pointer, rest + stride * min(lane, self.there - 1)) for lane in range(lanes)]
         else:
@@ -193,6 +197,26 @@ class TileElemental(Elemental):
         buffer = f.alloca(lanes * lanes, of.storage)
         for number, column in enumerate(columns):
             f.store(column, buffer, number * lanes)
+        return buffer
+
+    def _tile_by_columns(self, of: Element, pointer: Value, stride: int) -> Value:
+        """The address of a transposed tile in memory, whose halves are transposed by a loop where that takes no more
+        shuffles: half of the code, and of the registers."""
+        f, lanes = self.f, self.lanes
+        many = columns_at_once(of.storage.bits, lanes)
+        buffer = f.alloca(lanes * lanes, of.storage)
+
+        def some(first: Index) -> None:
+            start, room = f.gep(pointer, first, of.storage), f.gep(buffer, f.imul(first, lanes), of.storage)
+
+            def row(number: int) -> Value:
+                return f.load(VectorType(many, of.storage), start, stride * min(number, self.there - 1))
+
+            columns = half_transposed(f, row, lanes) if many < lanes else transposed(f, [*map(row, range(lanes))])
+            for number, column in enumerate(columns):
+                f.store(column, room, number * lanes)
+
+        f.loop(0, lanes, many, some)
         return buffer
 
 

@@ -158,3 +158,18 @@ def test_many_elements_of_short_rows_that_are_apart(padded: bool, dtype: type, t
     if dtype == np.int8:
         functions = compile_kernel(build_fusion("loop", [type_of(x)], body), target).kernel.functions
         assert not any(f"vector<{lanes}xi8>" in text for lanes in (32, 64) for text in functions.values())
+
+
+@pytest.mark.parametrize("target", here(AVX2, AVX512), ids=lambda target: target.name)
+def test_a_transposed_tile_in_memory_has_code_for_half_of_its_columns(target: CpuTarget) -> None:
+    def body(x: ir.Value, y: ir.Value) -> ir.Value:
+        value = build.value("transpose", x.type, x, permutation=[1, 0])
+        for op in ("add", "multiply", "subtract", "multiply"):
+            value = build.value(op, x.type, value, y)
+        return value
+
+    text = build_fusion("loop", ["tensor<35x35xf32>"] * 2, body)
+    whole = 16 * 4  # shuffles of a square of 16 x 16
+    assert "".join(compile_kernel(text, AVX512).kernel.functions.values()).count("llvm.shufflevector") == whole // 2
+    x, y = np.random.default_rng(1).standard_normal((2, 35, 35)).astype(np.float32)
+    np.testing.assert_array_equal(run_kernel(text, [x, y], target)[0], ((x.T + y) * y - y) * y)
