@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -241,8 +241,7 @@ class LlvmIrEmitter(Emitter):
         return self._define(f"extractelement {_typed(a)}, {_typed(lane)}")
 
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> str:
-        listed = ", ".join([f"i32 {lane}" if lane >= 0 else "i32 poison" for lane in lanes])
-        return self._define(f"shufflevector {_typed(a)}, {_typed(b)}, <{len(lanes)} x i32> <{listed}>")
+        return self._define(f"shufflevector {_typed(a)}, {_typed(b)}, {_lane_numbers(tuple(lanes))}")
 
     def opaque(self, a: Value) -> str:
         return self.target_intrinsic("llvm.arithmetic.fence", [a], a.type)
@@ -466,6 +465,15 @@ def double_bits(bits: int) -> int:
         return sign << 63
     lead = mantissa.bit_length() - 1  # a subnormal one: 2^(lead - 149) and a fraction
     return sign << 63 | (lead + 874) << 52 | (mantissa ^ 1 << lead) << (52 - lead)
+
+
+@lru_cache(maxsize=1024)
+def _lane_numbers(lanes: tuple[int, ...]) -> str:
+    """The last operand of a shuffle. A number in all lanes has one word, which is read in less time."""
+    if any(lanes):
+        listed = ", ".join([f"i32 {lane}" if lane >= 0 else "i32 poison" for lane in lanes])
+        return f"<{len(lanes)} x i32> <{listed}>"
+    return f"<{len(lanes)} x i32> zeroinitializer"
 
 
 def _bytes(content: bytes) -> str:
