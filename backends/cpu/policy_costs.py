@@ -72,7 +72,7 @@ class CpuCosts(Costs):
             that they sleep.
         short_trip_ns, mixed_share: trips of a loop whose phases that ask for threads take less than that, and less than
             so many times what the others take, ask for none: data that goes from core to core in each trip takes
-            longer than is won.
+            longer than is won. Not where each thread can have the same part of all phases.
         instruction_ns: an instruction of straight-line code.
         light_ns: programs that take less are light.
         quick_ns: a light program that takes less is compiled without optimization. A call of it takes 30 times as long.

@@ -116,7 +116,7 @@ class CpuProgram(NativeProgram):
         self._is_compact = not target.is_light and _steps_outside(self.main) >= COMPACT_STEPS
         self._compact: dict[str, Calls] = {}  # by name of the kernel
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
-        self._alone = self._of_mixed_trips() if threads > 1 else set[str]()
+        self._alone, self._parted = self._of_mixed_trips() if threads > 1 else (set[str](), set[str]())
         self._shares = threads > 1 and self._pays_for_threads()
         self.uses_tiles = any(kernel.uses_tiles for kernel in kernels.values())
         if self.uses_tiles:
@@ -258,7 +258,8 @@ class CpuProgram(NativeProgram):
         phases = [phase for phase in self.kernels[kernel].phases if phase.iterations != 0]
         self._ns += sum(phase.nanoseconds for phase in phases)
         shares = self._shares and kernel not in self._alone
-        return [(phase, self._chunk(phase) if shares else None) for phase in phases]
+        chunk = self._part if kernel in self._parted else self._chunk
+        return [(phase, chunk(phase) if shares else None) for phase in phases]
 
     def _chunk(self, phase: Phase) -> IntLike | None:
         """Iterations of a chunk when the phase is worth threads, else None. Depends on shapes and the thread count
@@ -290,9 +291,10 @@ class CpuProgram(NativeProgram):
         self.main.operation.walk(visit)
         return total >= least
 
-    def _of_mixed_trips(self) -> set[str]:
-        """The kernels of loops whose trips are short, and in which what one thread does has so large a part that all of
-        it is done by one: what it reads and writes would go from core to core in each trip."""
+    def _of_mixed_trips(self) -> tuple[set[str], set[str]]:
+        """The kernels of loops whose trips are short, and in which what asks for no threads has so large a part that
+        what it reads and writes would go from core to core in each trip: those that one thread does, and those of which
+        each thread does the same part in each trip."""
         steps: dict[ir.Operation, list[str]] = {}
 
         def visit(op: ir.Operation) -> ir.WalkResult:
@@ -301,7 +303,9 @@ class CpuProgram(NativeProgram):
             return ir.WalkResult.ADVANCE
 
         self.main.operation.walk(visit)
-        return {name for names in steps.values() if self._is_mixed(names) for name in names}
+        mixed = [names for names in steps.values() if self._is_mixed(names)]
+        alone = {name for names in mixed if not self._has_parts(names) for name in names}
+        return alone, {name for names in mixed for name in names} - alone
 
     def _is_mixed(self, names: Sequence[str]) -> bool:
         phases = [phase for name in names for phase in self.kernels[name].phases]
@@ -310,6 +314,20 @@ class CpuProgram(NativeProgram):
         shared = sum(phase.nanoseconds for phase in phases if self._chunk(phase) is not None)
         alone = sum(phase.nanoseconds for phase in phases) - shared
         return shared < min(COSTS.short_trip_ns, COSTS.mixed_share * alone)
+
+    def _has_parts(self, names: Sequence[str]) -> bool:
+        """Whether threads can have parts of whatever takes time in a trip, the same iterations of each phase: what one
+        writes it reads again, but for the edges of its part."""
+        phases = [phase for name in names for phase in self.kernels[name].phases]
+        lasting = [phase for phase in phases if phase.nanoseconds >= COSTS.quick_ns]
+        counts = {phase.iterations for phase in lasting}
+        return len(counts) == 1 and all(self._part(phase) is not None for phase in lasting)
+
+    def _part(self, phase: Phase) -> int | None:
+        """The iterations of one thread where all have equally many; None where that is less than half a grain."""
+        iterations = int(phase.iterations)
+        is_worth = phase.nanoseconds >= COSTS.grain_ns / 2 * self.threads
+        return -(-iterations // self.threads) if is_worth and iterations >= self.threads else None
 
     def _fill_context(self, f: Function, values: Sequence[Value], private_bytes: IntLike) -> None:
         """Store the operands of a kernel where its task finds them."""

@@ -164,14 +164,39 @@ def test_which_trips_are_mixed(shared: float, alone: float, mixed: bool) -> None
     assert CpuProgram._is_mixed(program, ["f"]) is mixed
 
 
-@pytest.mark.parametrize(("microseconds", "shares"), [(0.0, True), (1e9, False)])
-def test_short_mixed_trips_ask_for_no_threads(
-    microseconds: float, shares: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("phases", "threads", "parts"),
+    [
+        ([(254, 11.4), (254, 4.3)], 2, True),
+        ([(254, 11.4), (254, 4.3), (1, 0.001)], 2, True),
+        ([(254, 11.4), (254, 4.3)], 4, False),
+        ([(254, 11.4), (254, 3.9)], 2, False),
+        ([(254, 11.4), (4033, 8.1)], 2, False),
+        ([(254, 11.4), (1, 4.3)], 2, False),
+        ([(1, 0.001)], 2, False),
+    ],
+)
+def test_which_trips_have_parts(phases: list[tuple[int, float]], threads: int, parts: bool) -> None:
+    """Those whose phases go through the same iterations, and are long enough."""
+    of = [Phase("f", count, 10, microseconds * 1e3 / count) for count, microseconds in phases]
+    program = SimpleNamespace(kernels={"f": SimpleNamespace(phases=of)}, threads=threads)
+    program._part = lambda phase: CpuProgram._part(program, phase)
+    assert CpuProgram._has_parts(program, ["f"]) is parts
+    assert not parts or program._part(of[0]) == 127
+
+
+@pytest.mark.parametrize(
+    ("ordered", "microseconds", "shares"),
+    [(False, 0.0, True), (False, 1e9, True), (True, 0.0, True), (True, 1e9, False)],
+)
+def test_short_mixed_trips_ask_for_no_threads_unless_each_has_a_part(
+    ordered: bool, microseconds: float, shares: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def heat(x: jax.Array) -> jax.Array:
-        """What one core writes, the other would read in each trip."""
+        """What one core writes, the other would read in each trip, where one row is ordered by one of them."""
         around = x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2]
-        return x.at[1:-1, 1:-1].add((around - 4 * x[1:-1, 1:-1]) * 0.1)
+        x = x.at[1:-1, 1:-1].add((around - 4 * x[1:-1, 1:-1]) * 0.1)
+        return x.at[0].set(jax.lax.sort(x[0])) if ordered else x
 
     costs = replace(COSTS, short_trip_ns=microseconds * 1e3, mixed_share=1e9)
     monkeypatch.setattr("stablehlo_py.backends.cpu.program.COSTS", costs)
