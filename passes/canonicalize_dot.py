@@ -14,6 +14,8 @@
   heads are, the repetitions are rows: it is read once, and never stored as often.
 - Adjacent contracting dimensions are merged; contracting over nothing, or over size 1, is a multiply of broadcasts;
   over no elements, zero. One row times columns of up to four numbers is products and their sums, which fuse.
+- Sums of products, each factor of which is repeated along dimensions of the other's, are a contraction: it reads its
+  operands once for many rows and columns.
 """
 
 from __future__ import annotations
@@ -27,13 +29,14 @@ from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.index_map import reshape_groups
 from stablehlo_py.dialect.ops.contraction import dot_shape
 from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known
-from stablehlo_py.dialect.types import i64s, is_bool, shape
+from stablehlo_py.dialect.types import i64s, is_bool, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use, is_empty, without_reshapes
+from stablehlo_py.passes._matchers import has_one_use, is_empty, splat_is, without_reshapes
 from stablehlo_py.passes.shape_rules.through import reshaped_operands, transposed_operands
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet, defining
 
 DOT = RuleSet("canonicalize-dot")
+_SUMMED = ir.F32Type | ir.F64Type | ir.IntegerType
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def dot_short_sums(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     numbers, element = DotNumbers.of(op), op.result.type.element_type
     if any(operand.type.element_type != element for operand in op.operands):
         return None
-    if is_bool(element) or not isinstance(element, ir.F32Type | ir.F64Type | ir.IntegerType):
+    if is_bool(element) or not isinstance(element, _SUMMED):
         return None
     for which in (0, 1):
         x, y = op.operands[1 - which], op.operands[which]
@@ -132,6 +135,38 @@ def dot_short_sums(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         zero = rewriter.splat(0, tensor((), element))
         return rewriter.made("reduce", products, zero, kind="add", dimensions=[last])
     return None
+
+
+@DOT.pair(
+    "hlo.reduce",
+    "hlo.multiply",
+    where="one use; batch dimensions first, at least 4 rows and columns, and 2 contracted numbers; no short floats",
+)
+def reduce_product(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce(broadcast(x) * broadcast(y), 0) -> dot(x, y)"
+    product, init = op.operands
+    element, sizes, contract = init.type.element_type, shape(product), list(i64s(op, "dimensions"))
+    left, right = (defining(operand, "hlo.broadcast") for operand in inner.operands)
+    if left is None or right is None or text(op, "kind") != "add" or not splat_is(init, 0) or not has_one_use(product):
+        return None
+    if is_bool(element) or not isinstance(element, _SUMMED):
+        return None
+    x, y = (list(i64s(broadcast, "dimensions")) for broadcast in (left, right))
+    rows, columns = ([place for place in one if place not in other] for one, other in ((x, y), (y, x)))
+    batch = [place for place in x if place in y and place not in contract]
+    if batch != list(range(len(batch))):
+        return None  # the sums of a vector of batches are computed together
+    needed = (4, rows), (4, columns), (2, contract)
+    if not all(always_at_most(least, math.prod(sizes[d] for d in part)) for least, part in needed):
+        return None
+    order = [*batch, *rows, *columns]
+    if sorted([*order, *contract]) != list(range(len(sizes))):
+        return None  # a dimension is in neither factor, or contracted in one alone
+    if any(list(shape(one.operands[0])) != [sizes[d] for d in places] for one, places in ((left, x), (right, y))):
+        return None  # a single element is repeated
+    numbers = DotNumbers(*([places.index(d) for d in part] for part in (batch, contract) for places in (x, y)))
+    made = make_dot(rewriter, op, left.operands[0], right.operands[0], numbers)
+    return rewriter.transpose(made, [order.index(d) for d in sorted(order)])
 
 
 @DOT.rule("hlo.dot", where="adjacent, in the same order, in both operands")

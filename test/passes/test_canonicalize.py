@@ -160,6 +160,14 @@ DOT_CASES = [
     case("dot-short-sums", "4x3xui16 4x7x3xui16", lambda x, y: dot(x, y, "4x7xui16", [0], [0], lc=[1], rc=[2])),
     case("dot-short-sums", "7x4xf32 4xf32", lambda x, y: dot(x, y, "7xf32", lc=[1], rc=[0]), 1e-5),
     case("dot-short-sums", "2x5xf32 5x2xf32", lambda x, y: dot(x, y, "5xf32", [1], [0], [0], [1]), 1e-5),
+    case(
+        "reduce-product",
+        "4x3xf32 5x3xf32",
+        lambda x, y: reduce(
+            mul(b.broadcast(x, [4, 5, 3], [0, 2]), b.broadcast(y, [4, 5, 3], [1, 2])), "add", [2], scalar(0.0)
+        ),
+        1e-5,
+    ),
     case("dot-merge-contracting", "2x3x4xf32 3x4x5xf32", lambda x, y: dot(x, y, "2x5xf32", lc=[1, 2], rc=[0, 1]), 1e-5),
     case(
         "dot-transpose",
@@ -326,6 +334,35 @@ def test_views_of_operands_that_stay(types: str, body: Callable, build: Callable
     before = str(module)
     assert not apply_rules(module, THROUGH + DOT).changed
     assert str(module) == before
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sums_of_repeated_factors(seed: int, build: Callable, check: Callable) -> None:
+    """Batches, rows, columns and what is contracted lie in any order; few rows or columns, batches that are not first,
+    and a dimension of one factor that is contracted stay sums."""
+    random = np.random.default_rng(seed)
+    batch, left, right, contract = ([2, 3][: random.integers(3)], [2, 4][: random.integers(3)], [5], [2, 3])
+    contract = contract[: random.integers(1, 3)]
+    alone = int(random.integers(6) == 0)  # one factor has a contracted dimension that the other has not
+    roles = [*("b" * len(batch)), *("l" * len(left)), *("r" * len(right)), *("c" * len(contract)), *("a" * alone)]
+    sizes = [*batch, *left, *right, *contract, *([7] * alone)]
+    order = [*range(len(batch)), *(len(batch) + random.permutation(len(roles) - len(batch))).tolist()]
+    if random.integers(4) == 0:
+        order = random.permutation(len(roles)).tolist()
+    roles, sizes = [roles[place] for place in order], [sizes[place] for place in order]
+    parts = [[at for at, role in enumerate(roles) if role in own] for own in ("blca", "brc")]
+    swapped = bool(random.integers(2))
+
+    def body(x: ir.Value, y: ir.Value) -> ir.Value:
+        factors = [b.broadcast(one, sizes, part) for one, part in zip((x, y), parts, strict=True)]
+        product = mul(*(factors[::-1] if swapped else factors))
+        return reduce(product, "add", [at for at, role in enumerate(roles) if role in "ca"], scalar(0, "i32"))
+
+    module = build(["x".join(map(str, [*(sizes[at] for at in part), "i32"])) for part in parts], body)
+    fired: dict[str, int] = {}
+    check(module, lambda module: fired.update(apply_rules(module, DOT).rewrites), rounds=2)
+    first = roles[: len(batch)] == ["b"] * len(batch)
+    assert ("reduce-product" in fired) == (math.prod(left) >= 4 and first and not alone)
 
 
 def random_view(sizes: list[int], random: np.random.Generator) -> tuple[str, Callable[[ir.Value], ir.Value]]:
