@@ -84,24 +84,24 @@ def contract(
         return products(a_at, b_at, sums)
     size, *rest = sizes
 
-    def body(index: Index, *inner: Value) -> list[Value]:
-        at_a = f.gep(a_at, f.imul(index, steps_a[0]), of_a.element.storage)
-        at_b = f.gep(b_at, f.imul(index, steps_b[0]), of_b.element.storage)
+    def step(at_a: Value, at_b: Value, sums: Sequence[Value]) -> list[Value]:
         a, b = (at_a, steps_a[1:], of_a), (at_b, steps_b[1:], of_b)
-        return contract(f, rest, a, b, inner, products, unroll=unroll, nonempty=nonempty)
+        return contract(f, rest, a, b, sums, products, unroll=unroll, nonempty=nonempty)
 
-    def next_step(_: Index, at_a: Value, at_b: Value, *inner: Value) -> list[Value]:
-        a, b = (at_a, steps_a[1:], of_a), (at_b, steps_b[1:], of_b)
-        found = contract(f, rest, a, b, inner, products, unroll=unroll, nonempty=nonempty)
-        return [f.gep(at_a, steps_a[0], of_a.element.storage), f.gep(at_b, steps_b[0], of_b.element.storage), *found]
+    def moved(at: Value, count: Index, side: Side) -> Value:
+        return f.gep(at, f.imul(count, side[1][0]), side[2].element.storage)
 
-    if isinstance(steps_a[0], Value) or isinstance(steps_b[0], Value):  # LLVM would multiply in each step
-        return f.loop(0, size, 1, next_step, [a_at, b_at, *sums], nonempty=nonempty)[2:]
     if unroll and isinstance(size, int):
         for index in range(size):
-            sums = body(index, *sums)
+            sums = step(moved(a_at, index, a), moved(b_at, index, b), sums)
         return list(sums)
-    return f.loop(0, size, 1, body, sums, nonempty=nonempty)
+
+    def one(_: Index, at_a: Value, at_b: Value, *sums: Value) -> list[Value]:
+        return [moved(at_a, 1, a), moved(at_b, 1, b), *step(at_a, at_b, sums)]
+
+    # Of addresses that are computed from the step's number, LLVM loads all rows of a packed A at once, and lacks
+    # registers for them beside 5 by 5 vectors.
+    return f.loop(0, size, 1, one, [a_at, b_at, *sums], nonempty=nonempty)[2:]
 
 
 def contract_in_strands(
