@@ -79,8 +79,11 @@ def refine(
             for variable, factor in dividend.terms:
                 if variable not in space.variables or divisor % abs(factor):
                     continue
-                if is_known(dividend.constant) and dividend.constant % divisor >= abs(factor):
-                    continue  # what the new loop counts would not begin with a multiple
+                if is_known(dividend.constant):
+                    # What the new loop counts begins with a multiple; what falls ends with one.
+                    beyond = dividend.constant if factor > 0 else -1 - dividend.constant
+                    if beyond % divisor >= abs(factor):
+                        continue
                 loop, low = space.variables.index(variable), divisor // abs(factor)
                 if low not in (1, sizes[loop]) and sizes[loop] % low == 0:
                     splits.setdefault(loop, low)
