@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import ml_dtypes
@@ -173,3 +174,28 @@ def test_a_transposed_tile_in_memory_has_code_for_half_of_its_columns(target: Cp
     assert "".join(compile_kernel(text, AVX512).kernel.functions.values()).count("llvm.shufflevector") == whole // 2
     x, y = np.random.default_rng(1).standard_normal((2, 35, 35)).astype(np.float32)
     np.testing.assert_array_equal(run_kernel(text, [x, y], target)[0], ((x.T + y) * y - y) * y)
+
+
+@pytest.mark.parametrize("target", here(AVX2, AVX512), ids=lambda target: target.name)
+@pytest.mark.parametrize("element", ["i8", "bf16", "f32", "f64", "complex<f32>"])
+@pytest.mark.parametrize("strides", [(2, 3), (2, 2), (1, 3), (3, 1)], ids=str)
+@pytest.mark.parametrize("sizes", [(300, 401), (7, 5, 44), (1, 3, 19)], ids=str)
+def test_what_is_reversed_along_several_dimensions_is_loops(
+    sizes: tuple[int, ...], strides: tuple[int, int], element: str, target: CpuTarget
+) -> None:
+    """One division of a row's number is left, of a number; every lane had one."""
+    steps = [*([1] * (len(sizes) - 2)), *strides]
+
+    def body(x: ir.Value) -> ir.Value:
+        start, counts = [0] * len(sizes), [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
+        type_ = build.tensor(counts, ir.Type.parse(element))
+        cut = build.value("slice", type_, x, start=start, limit=list(sizes), strides=steps)
+        return build.value("reverse", type_, cut, dimensions=list(range(len(sizes))))
+
+    x = np.random.default_rng(0).integers(-99, 99, sizes).astype(TYPES[element])
+    text = build_fusion("loop", [f"tensor<{'x'.join(map(str, sizes))}x{element}>"], body)
+    (result,) = run_kernel(text, [x], target)
+    np.testing.assert_array_equal(result, np.flip(x[tuple(slice(None, None, step) for step in steps)]))
+    if sizes == (300, 401):
+        functions = compile_kernel(text, target).kernel.functions.values()
+        assert not any(re.search(r"llvm\.udiv .*vector", function) for function in functions)
