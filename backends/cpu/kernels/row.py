@@ -3,7 +3,8 @@
 The tensor is seen as [rows, columns]; a row is one iteration. It is walked once for every level of reductions (softmax:
 maximum, then the sum of exponentials) and once for full-size results. Values that a later pass needs are computed again
 if that is cheap, else kept in a row of scratch memory. Rows of few columns are processed many at a time, one per lane,
-where that takes less time.
+where that takes less time. Elementary functions of reductions are computed for a vector of rows, whose reductions are
+kept until then: of one number they take ten times as long.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ ACROSS_COLUMNS = 16  # rows up to this long may go one per lane
 _DIVISION_FLOPS = flops_per_element(record_of("hlo.divide"))
 FEWEST_LOOKS = 4  # groups of vectors of a row that is not walked past what is looked for
 SPLIT_COLUMNS = 1 << 15  # from here on, few rows are split over threads
+WORTH_GROUPS = 4  # times what functions of one number take: longer rows gain too little by groups
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -118,6 +120,7 @@ class _Row:
         self.row_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 0]
         column_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 1]
         self.values = cone(fusion.outputs)
+        self.results, self.group = results, 1
         full_lanes = lanes_for(target, self.values, 1 << 10)
         self.aliased = fusion.aliased
         most = min(ACROSS_COLUMNS, full_lanes)
@@ -140,6 +143,7 @@ class _Row:
                 return
         self.across, self.column_sizes, self.lanes, self.transposed = False, merged, along, []
         self.staged = self._staged(results)
+        self.group = self._group_rows()
 
     # --- rows in lanes, or columns -----------------------------------------------------------------------------------
 
@@ -182,6 +186,60 @@ class _Row:
     @staticmethod
     def _parts(value: ir.Value) -> int:
         return 2 if element(value).is_complex else 1
+
+    # --- groups of rows ----------------------------------------------------------------------------------------------
+
+    def _group_rows(self) -> int:
+        """Rows whose results are computed together, as lanes of a vector; 1: of each row by itself."""
+        stop = set(self.results).__contains__
+        after = [value for value in cone(self.fusion.outputs, stop) if not stop(value)]
+        functions = [value for value in after if _is_function(value)]
+        lanes = lanes_for(self.target, [*after, *self.results], 1 << 10)
+        if self.full or not functions or not is_known(self.rows, self.columns) or self.rows < lanes:
+            return 1
+        row_ns = -(-self.columns // self.lanes) * COSTS.vector_ns(self._columns_and_rest()[0], 0, 0)
+        return lanes if row_ns <= WORTH_GROUPS * COSTS.lone_ns * len(functions) else 1
+
+    def _kept(self) -> list[tuple[ir.Value, IntLike]]:
+        """Reductions of a group, and where in scratch they are, after what is kept of a row."""
+        return [(value, self.private_bytes + number * self._room()) for number, value in enumerate(self.results)]
+
+    def _room(self) -> int:
+        """Bytes of a reduction of a group."""
+        return -(-self.group * max(element(value).bytes for value in self.results) // 64) * 64
+
+    def _emit_group(self, f: Function, number: Index) -> None:
+        """The reductions of each row of a group, then its results."""
+        rows, group, kept = self.rows, self.group, self._kept()
+        start = f.imul(number, group)
+
+        def row(i: Index) -> None:
+            def keep(e: Elemental, place: Delinearized) -> None:
+                slot = ((group, affine(f.isub(i, start), group)),)
+                for value, room in kept:
+                    e.write(element(value), f.gep(f.private, room, I8), slot, e.value(value, place))
+
+            self._row(f, i, keep)
+
+        f.loop(start, f.imin(f.iadd(start, group), rows), 1, row, nonempty=True)
+        e = Elemental(f, self.fusion, self.target, group)
+        place = delinearized([rows], [lane_index(start, rows, group, group)])
+        for value, room in kept:
+            self._bind_kept(e, value, room, linear_index(f, place))
+        e.write_outputs(
+            self.fusion.outputs, place, None if rows % group == 0 else f.tail_mask(f.isub(rows, start), group)
+        )
+
+    def _bind_kept(self, e: Elemental, value: ir.Value, room: IntLike, here: Affine) -> None:
+        def provide(e: Elemental, at: Delinearized) -> Lanes | None:
+            if not same(e.f, linear_index(e.f, at), here):
+                return None
+            buffer = e.f.gep(e.f.private, room, I8)
+            # As in `_bind_staged`.
+            buffer = Value(buffer.ref, buffer.type, None, max(buffer.level, here.level))
+            return e.read(element(value), buffer, ((self.group, Affine(0, lane=1)),))
+
+        e.bind(value, provide)
 
     # --- what is kept between passes ---------------------------------------------------------------------------------
 
@@ -253,13 +311,18 @@ class _Row:
 
     def emit(self) -> Kernel:
         f = phase_function(self.fusion, self.target)
-        groups = math.prod(self._groups()) if self.across else self.rows
-        f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
+        groups = math.prod(self._groups()) if self.across else -(-self.rows // self.group)
+        one = self._row if self.group == 1 else self._emit_group
+        f.loop(f.begin, f.end, 1, lambda i: one(f, i), nonempty=True)
         columns, rest = self._columns_and_rest()
         vectors = size_hint(self.columns if self.across else -(-self.columns // self.lanes))
         cost = COSTS.phase_ns(self.target, columns, self._loads(), len(self.full)) * vectors + 5.0
-        cost += COSTS.phase_ns(self.target, rest, 0, 0) if self.across else self._numbers_ns(rest)
-        return Kernel.of(phase(f, groups, cost), private_bytes=self.private_bytes)
+        if self.group > 1:
+            cost *= self.group
+        together = self.across or self.group > 1
+        cost += COSTS.phase_ns(self.target, rest, 0, 0) if together else self._numbers_ns(rest)
+        kept = len(self.results) * self._room() if self.group > 1 else 0
+        return Kernel.of(phase(f, groups, cost), private_bytes=self.private_bytes + kept)
 
     def _loads(self) -> float:
         """Loads of a column in all passes: what an earlier pass has read, or is not full, lies in the nearest cache."""
@@ -279,7 +342,8 @@ class _Row:
         """Loops over groups of rows in lanes."""
         return [*self.row_sizes[:-1], -(-self.row_sizes[-1] // self.lanes)]
 
-    def _row(self, f: Function, i: Index) -> None:
+    def _row(self, f: Function, i: Index, store: Callable[[Elemental, Delinearized], None] | None = None) -> None:
+        """A row, or a group of rows in lanes. `store`: what is done with its reductions instead of storing results."""
         e = Elemental(f, self.fusion, self.target, self.lanes)
         sizes = self._groups() if self.across else self.row_sizes
         count = math.prod(sizes)
@@ -304,7 +368,7 @@ class _Row:
             self._reduce(e, level, place, here, partial(self._stage, e, staging), stages=bool(staging))
             for value in staging:
                 self._bind_staged(e, value, here)
-        self._store_rows(e, row_place)
+        (store or self._store_rows)(e, row_place)
         if self.full:
             self._full_pass(e, place)
 
