@@ -195,9 +195,9 @@ class _Row:
         after = [value for value in cone(self.fusion.outputs, stop) if not stop(value)]
         functions = [value for value in after if _is_function(value)]
         lanes = lanes_for(self.target, [*after, *self.results], 1 << 10)
-        if self.full or not functions or not is_known(self.rows, self.columns) or self.rows < lanes:
+        if self.full or not functions or not is_known(self.rows) or not always_at_most(lanes, self.rows):
             return 1
-        row_ns = -(-self.columns // self.lanes) * COSTS.vector_ns(self._columns_and_rest()[0], 0, 0)
+        row_ns = -(-size_hint(self.columns) // self.lanes) * COSTS.vector_ns(self._columns_and_rest()[0], 0, 0)
         return lanes if row_ns <= WORTH_GROUPS * COSTS.lone_ns * len(functions) else 1
 
     def _kept(self) -> list[tuple[ir.Value, IntLike]]:
