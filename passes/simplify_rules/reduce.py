@@ -26,6 +26,7 @@ from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, def
 
 REDUCE = RuleSet("reduce")
 LONG = 1 << 14  # elements of a vector that leaves the nearest cache
+MOST_STACKED = 128  # pieces that are added up as so many operations
 
 
 def reduce(rewriter: Rewriter, kind: str, operand: ir.Value, init: ir.Value, dimensions: list[int]) -> ir.Value:
@@ -103,6 +104,29 @@ def reduce_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> R
     kept = [dimension for dimension in range(len(shape(inner.operands[0]))) if dimension not in first]
     dimensions = sorted([*first, *(kept[dimension] for dimension in i64s(op, "dimensions"))])
     return reduce(rewriter, kind, inner.operands[0], init, dimensions)
+
+
+@REDUCE.pair(
+    "hlo.reduce",
+    "stablehlo.concatenate",
+    where="over its dimension alone, along which pieces have one element; one use; no sums nor products of short floats",
+)
+def reduce_stack(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce(concatenate(x, y, ...)) -> combination of x, y, ..."
+    stack, init = op.operands
+    kind, dimension = text(op, "kind"), i64(inner, "dimension")
+    pieces = list(inner.operands)
+    if list(i64s(op, "dimensions")) != [dimension] or len(pieces) > MOST_STACKED or not has_one_use(stack):
+        return None
+    if any(shape(piece)[dimension] != 1 for piece in pieces):
+        return None
+    if not combiner(kind).idempotent and is_float_value(stack) and element_type(stack).width < 32:
+        return None  # they add up in f32
+    values = [rewriter.reshape(piece, shape(op.result)) for piece in pieces]
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=False)
+        values = [rewriter.like(kind, *pair) for pair in pairs] + values[len(values) & ~1 :]
+    return reduce(rewriter, kind, values[0], init, [])
 
 
 @REDUCE.pair("hlo.reduce", "hlo.select", where="square in both; the rest is the identity; over one of them at least")

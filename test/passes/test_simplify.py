@@ -230,6 +230,10 @@ REDUCE = [
         "3x4x5xi32",
         lambda x: reduce(reduce(x, "add", [1], scalar(0, "i32")), "add", [1], scalar(9, "i32")),
     ),
+    case("reduce-stack", "4x1xf32 4x1xf32", lambda x, y: reduce(join(1, x, y, x, x, y), "add", [1], scalar(2.0)), 1e-6),
+    case("reduce-stack", "1x4xi32 1x4xi32", lambda x, y: reduce(join(0, x, y, x), "multiply", [0], scalar(3, "i32"))),
+    case("reduce-stack", "1x4xbf16 1x4xbf16", lambda x, y: reduce(join(0, x, y), "minimum", [0], scalar(1.0, "bf16"))),
+    case("reduce-stack", "2x1x3xi1 2x1x3xi1", lambda x, y: reduce(join(1, x, y), "or", [1], scalar(False, "i1"))),
     case("reduce-diagonal", "80x80xf32", lambda x: reduce(masked(x, 0, 1, 0.0), "add", [0, 1], scalar(0.0))),
     case("reduce-diagonal", "80x80xf32", lambda x: reduce(masked(x, 1, 0, 0.0), "add", [0], scalar(0.0))),
     case("reduce-diagonal", "80x80xi32", lambda x: reduce(masked(x, 0, 1, 1), "multiply", [1], scalar(3, "i32"))),
@@ -476,6 +480,9 @@ UNCHANGED = [
     (F, lambda x: convert(convert(x, "bf16"), "f32")),
     (N, lambda x: convert(convert(x, "f32"), "i32")),
     (N, lambda x: convert(convert(x, "f64"), "i8")),
+    ("1x4xbf16", lambda x: reduce(join(0, x, like(x, 1.0)), "add", [0], scalar(0.0, "bf16"))),  # adds up in f32
+    ("1x4xf32", lambda x: reduce(join(0, x, like(x, 1.0)), "add", [0, 1], scalar(0.0))),
+    ("2x4xf32", lambda x: reduce(join(0, x, like(x, 1.0)), "add", [0], scalar(0.0))),
     ("f32", lambda x: join(0, b.broadcast(scalar(1.0), [1], []), b.broadcast(x, [2], []))),
     ("f32", lambda x: join(0, b.broadcast(x, [1], []), b.broadcast(scalar(1.0), [2], []))),
     (
