@@ -109,7 +109,7 @@ def reduce_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> R
 @REDUCE.pair(
     "hlo.reduce",
     "stablehlo.concatenate",
-    where="over its dimension alone, along which pieces have one element; one use; no sums nor products of short floats",
+    where="over its dimension alone, of which each piece has one element; one use; no sums or products of short floats",
 )
 def reduce_stack(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reduce(concatenate(x, y, ...)) -> combination of x, y, ..."
