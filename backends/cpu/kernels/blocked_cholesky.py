@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, finished, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.blocked_substitution import BLOCK, BlockedSubstitution
+from stablehlo_py.backends.cpu.kernels.blocked_substitution import BLOCK, MOST_VECTORS, BlockedSubstitution
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.panel_transpose import PanelTranspose, Sizes
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -30,7 +30,6 @@ from stablehlo_py.codegen.builder import I8, I64, Function, Index, Value
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import flag, shape
 
-VECTORS = 4  # of a row of a panel
 STEPS = 3  # of a block
 STATE_BYTES = 64  # the number of the step, before the panels
 
@@ -68,7 +67,7 @@ class _Blocks:
         self.fusion, self.target, self.n, self.batch, self.lower = fusion, target, n, batch, lower
         self.of = element(fusion.outputs[0])
         self.lanes = target.lanes(self.of.storage.bits)
-        self.width = self.lanes * VECTORS
+        self.width = self.lanes * MOST_VECTORS
         self.panels = -(-n // self.width)
         self.padded = self.panels * self.width
 
@@ -199,7 +198,7 @@ class _Blocks:
             f.loop(panel, f.imin(after, step.panels), 1, lambda panel: self._panel_step(f, step, matrix, panel))
 
         f.loop(f.begin, f.end, 1, iteration)
-        return phase(f, self.batch * most, 0.125 * VECTORS * BLOCK * self.n)
+        return phase(f, self.batch * most, 0.125 * MOST_VECTORS * BLOCK * self.n)
 
     def _read_step(self, f: Function) -> _Step:
         """The step that scratch says."""
@@ -244,6 +243,8 @@ class _Blocks:
             is_own = f.cmp("sge", f.index(row), diagonal)
             f.if_(is_own, lambda: types.store(f, self.of, root, *place(row, number, f.iadd(row, number))))
 
-        code = BlockedSubstitution(f, self.of, self.lanes, VECTORS, coefficient, divisor, self.target.registers, solved)
+        code = BlockedSubstitution(
+            f, self.of, self.lanes, MOST_VECTORS, coefficient, divisor, self.target.registers, solved
+        )
         start = self._panel(f, matrix, panel)
         f.loop(step.chunk, step.chunks, BLOCK, lambda chunk: code.chunk(start, chunk, step.first, last))

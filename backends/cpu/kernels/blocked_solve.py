@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
-from stablehlo_py.backends.cpu.kernels.blocked_substitution import BlockedSubstitution
+from stablehlo_py.backends.cpu.kernels.blocked_substitution import MOST_VECTORS, BlockedSubstitution
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.systems import Systems
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
@@ -17,8 +17,6 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Lanes
-
-MOST_VECTORS = 4  # of a row of a panel
 
 
 def emit(fusion: Fusion, target: CpuTarget, systems: Systems) -> Kernel:

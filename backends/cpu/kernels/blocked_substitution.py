@@ -16,6 +16,7 @@ from stablehlo_py.codegen.math import muladd
 from stablehlo_py.codegen.types import Element
 
 BLOCK = 128  # unknowns of a block, and of a chunk
+MOST_VECTORS = 4  # of a row of a panel, which share the loads of coefficients
 MOST_ROWS = 4  # unknowns that share the loads of solved ones; with this many a block has no rest
 OTHER_REGISTERS = 8  # than those for sums: coefficients, loaded vectors
 

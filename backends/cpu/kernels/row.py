@@ -105,6 +105,11 @@ def _is_apart(space: Space, offset: Affine) -> bool:
     return not is_known(step) or abs(step) > NEAR
 
 
+def _changing(buffer: Value, here: Affine) -> Value:
+    """A buffer that changes from row to row, even where the place in it is a constant: no load may leave the loop."""
+    return Value(buffer.ref, buffer.type, None, max(buffer.level, here.level))
+
+
 class _Row:
     def __init__(
         self, fusion: Fusion, target: CpuTarget, rows: IntLike, columns: IntLike, levels: list[list[Reduction]]
@@ -234,9 +239,7 @@ class _Row:
         def provide(e: Elemental, at: Delinearized) -> Lanes | None:
             if not same(e.f, linear_index(e.f, at), here):
                 return None
-            buffer = e.f.gep(e.f.private, room, I8)
-            # As in `_bind_staged`.
-            buffer = Value(buffer.ref, buffer.type, None, max(buffer.level, here.level))
+            buffer = _changing(e.f.gep(e.f.private, room, I8), here)
             return e.read(element(value), buffer, ((self.group, Affine(0, lane=1)),))
 
         e.bind(value, provide)
@@ -518,9 +521,6 @@ class _Row:
             row, _ = delinearize(e.f, at, (self.rows, self.columns), self.lanes)
             if not same(e.f, row, here):
                 return None
-            buffer = self._buffer(e, value)
-            # It changes from row to row, even where the place in it is a constant: no load may leave the loop.
-            buffer = Value(buffer.ref, buffer.type, None, max(buffer.level, here.level))
-            return e.read(of, buffer, self._stage_place(e, at))
+            return e.read(of, _changing(self._buffer(e, value), here), self._stage_place(e, at))
 
         e.bind(value, provide)

@@ -16,6 +16,7 @@ from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.blocks import is_blocked
 from stablehlo_py.backends.cpu.kernels import blocked_solve
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
+from stablehlo_py.backends.cpu.kernels.blocked_substitution import MOST_ROWS, MOST_VECTORS, OTHER_REGISTERS
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved
 from stablehlo_py.backends.cpu.kernels.systems import Systems
@@ -30,12 +31,9 @@ from stablehlo_py.codegen.types import Lanes
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike, is_known, less, maximum, select, size_hint
 
-MOST_VECTORS = 4  # vectors of sides that share the loads of coefficients
-MOST_ROWS = 4  # unknowns that share the loads of solved ones
 VECTORS_FROM = 2  # vectors of coefficients of a row, from which a single side is solved by them
 MOST_BATCHED = 16  # unknowns of systems that are lanes: matrices of a vector of them fit into the nearest cache
 SIDES_OF_VECTOR = 8  # lanes at least for each side: with more sides, lanes that are sides are as fast
-OTHER_REGISTERS = 8  # than those for sums: coefficients, loaded vectors
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
