@@ -92,8 +92,9 @@ def exchanges(size: int) -> np.ndarray:
 
 
 def rows_of(f: Function, group: Value, lanes: int, rows: int) -> list[Index]:
-    """The numbers of the rows of a group; the last group has the last row several times."""
-    return [f.imin(f.iadd(f.imul(group, lanes), lane), rows - 1) for lane in range(lanes)]
+    """The numbers of the rows of a group; a last group that is not full has the last row several times."""
+    numbers = [f.iadd(f.imul(group, lanes), lane) for lane in range(lanes)]
+    return [f.imin(number, rows - 1) for number in numbers] if rows % lanes else numbers
 
 
 def load(f: Function, of: Element, base: Value, places: Sequence[Index]) -> Value:
@@ -185,16 +186,15 @@ class SideBySide:
     def sort(self, group: Value, mixed: Callable[[Value], None] | None) -> None:
         """Emit the sort of a group."""
         f, first = self.f, self.f.imul(group, self.lanes)
-        rows = [first] if self.neighbours else rows_of(f, group, self.lanes, self.rows)
-        bases = [row_base(f, row, self.size, self.stride) for row in rows]
-        differs = self._read(bases)
+        start, bases = self._bases(group, first)
+        differs = self._read(start, bases)
 
         def exchanged() -> None:
             self.network.sort()
             if self.order.carries:
                 f.loop(0, self.lanes, 1, partial(self._take, self.f.index(first)))
             else:
-                f.loop(0, self.size, 1, lambda place: self._write(bases, place))
+                f.loop(0, self.size, 1, lambda place: self._write(start, bases, place))
 
         if differs is None or mixed is None:
             exchanged()
@@ -202,22 +202,31 @@ class SideBySide:
         last = f.imin(f.iadd(first, self.lanes), self.rows)
         f.if_(differs, lambda: f.loop(first, last, 1, mixed), exchanged, unlikely=True)
 
-    def _places(self, bases: list[Index], place: Value) -> list[Index]:
-        return [self.f.iadd(base, self.f.imul(place, self.stride)) for base in bases]
+    def _bases(self, group: Value, first: Index) -> tuple[Index, list[Index]]:
+        """Where a group begins, and each of its rows from there on; lanes that are neighbours begin at one place."""
+        f = self.f
+        if self.neighbours:
+            return row_base(f, first, self.size, self.stride), [0]
+        if self.stride == 1 and not self.rows % self.lanes:
+            return f.imul(first, self.size), [lane * self.size for lane in range(self.lanes)]
+        rows = rows_of(f, group, self.lanes, self.rows)
+        return 0, [row_base(f, row, self.size, self.stride) for row in rows]
 
-    def _read(self, bases: list[Index]) -> Value | None:
+    def _read(self, start: Index, bases: list[Index]) -> Value | None:
         """Make the records of all places. Whether keys do not give back some elements; None: they need not, or do."""
         f, order = self.f, self.order
         read = compared_operands(self.op)
 
-        def operand(number: int, at: list[Index]) -> Lanes:
+        def operand(number: int, at: Index) -> Lanes:
             of, source = self.elements[number], self.sources[number]
             if number not in read:
                 return types.constant(f, of, 0, self.lanes)
-            return types.load(f, of, source, at[0], self.lanes) if self.neighbours else load(f, of, source, at)
+            if self.neighbours:
+                return types.load(f, of, source, at, self.lanes)
+            return load(f, of, f.gep(source, at, of.storage), bases)
 
         def one(place: Value, *found: Value) -> list[Value]:
-            at = self._places(bases, place)
+            at = f.iadd(start, f.imul(place, self.stride))
             record = [operand(number, at) for number in range(len(self.elements))]
             keys = joined_keys(f, self.op, order, record)
             word = f.cast("zext", keys, self.word)
@@ -247,17 +256,17 @@ class SideBySide:
         """Between records and what the network sorts, in the same order."""
         return signed(self.f, word) if self.word.bits == 64 and not self.order.carries else word
 
-    def _write(self, bases: list[Index], place: Value) -> None:
+    def _write(self, start: Index, bases: list[Index], place: Value) -> None:
         """Write what the keys of this place give back."""
-        f, at = self.f, self._places(bases, place)
+        f, at = self.f, self.f.iadd(start, self.f.imul(place, self.stride))
         assert self.order.restored is not None
         of, target = self.elements[self.order.restored], self.targets[self.order.restored]
         word = self._in_memory(f.load(self.network.vector, self.scratch, f.imul(place, self.lanes)))
         value = restored(f, self.order.keys[0], word)
         if self.neighbours:
-            types.store(f, of, value, target, at[0])
+            types.store(f, of, value, target, at)
         else:
-            store(f, of, value, target, at)
+            store(f, of, value, f.gep(target, at, of.storage), bases)
 
     def _take(self, first: Value, lane: Value) -> None:
         """Write the row of a lane, from where its records say."""

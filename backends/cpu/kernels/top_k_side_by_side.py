@@ -167,7 +167,7 @@ def _by_insertion(f: Function, of: Element, source: Value, sizes: tuple[int, int
         numbers = rows_of(f, number, lanes, rows)
 
         def step(place: Index, *held: Value, count: Value | None = None) -> list[Value]:
-            given = load(f, of, source, [f.iadd(f.imul(row, size), place) for row in numbers])
+            given = load(f, of, f.gep(source, place, of.storage), [f.imul(row, size) for row in numbers])
             keys = signed(f, ordered(f, of, given, descending=False))
             record = keys, f.splat(f.cast("trunc", f.index(place), I32), lanes)
             kept = _inserted(f, [*zip(held[::2], held[1::2], strict=True)], record, count)

@@ -147,6 +147,7 @@ def test_any_axis(sizes: tuple[int, ...], axis: int) -> None:
 SHORT_ROWS = [
     ((100, 5), 1),
     ((33, 41), 1),
+    ((128, 41), 1),
     ((3, 41, 7), 1),
     ((41, 64), 0),
     ((70, LONGEST_BYTES), 1),
@@ -170,6 +171,16 @@ def test_short_rows_side_by_side(dtype: str, sizes: tuple[int, ...], axis: int, 
         for cpu in ("avx2", "x86-64"):
             found = compiled(lambda x: jnp.sort(x, axis), x, cpu=cpu)
             is_sorted(found, order_of(x, axis=axis), x, axis=axis)
+
+
+def test_full_groups_of_rows_begin_at_known_distances() -> None:
+    """No row is looked for behind the last one, but where the last group is not full."""
+    minima = []
+    for rows in (64, 65):
+        sort = jax.jit(jnp.sort).lower(np.zeros((rows, 20), np.float32)).as_text()
+        stages = shlo.compile(sort, options=shlo.Options(cache_dir=None, threads=1, cpu="avx2")).stages
+        minima.append(stages["kernels"].count("smin"))
+    assert minima[0] <= minima[1] - 16
 
 
 @pytest.mark.parametrize("dtype", TYPES)
