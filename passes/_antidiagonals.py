@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.regions import defined_values
@@ -64,7 +65,8 @@ class Antidiagonals:
     skewed: dict[tuple[ir.Block, ir.Value], ir.Value]  # arrays by antidiagonals, by block and array
     inits: list[ir.Value] = field(default_factory=list, init=False)
     ends: list[ir.Value] = field(default_factory=list, init=False)
-    lefts: dict[int, ir.Value] = field(default_factory=dict, init=False)  # carries of the inner loop, by carries here
+    # Carries of the inner loop, by carries here; but those that it also writes to a row, which is kept.
+    lefts: dict[int, ir.Value] = field(default_factory=dict, init=False)
     past: dict[int, list[int]] = field(default_factory=dict, init=False)  # carries here, by rows of the inner loop
     vectors: dict[ir.Value, ir.Value] = field(default_factory=dict, init=False)
     parts: dict[tuple[ir.Value, int, bool], ir.Value] = field(default_factory=dict, init=False)
@@ -164,11 +166,22 @@ class Antidiagonals:
                 "add", build.like("multiply", numbers, build.splat(by, numbers.type)), build.splat(start, numbers.type)
             )
         must(argument.owner == inner.after)
-        start = self.vector(inner.op.operands[number])
-        carry = self.add_vectors((self.rows,), argument.type.element_type)
-        self.lefts[carry] = inner.yielded.operands[number]
+        start, value = self.vector(inner.op.operands[number]), inner.yielded.operands[number]
+        row = self._rows_by_number.get(_number(value))
+        if row is None:
+            carry = self.add_vectors((self.rows,), argument.type.element_type)
+            self.lefts[carry] = value
+            left: ir.Value = self.body.arguments[carry]
+        else:
+            left = self._before(row, 1)
         first = self.compared(self.column, "EQ", 0 if self.nest.step > 0 else self.columns - 1)
-        return build.value("select", start.type, first, start, self.body.arguments[carry])
+        return build.value("select", start.type, first, start, left)
+
+    @cached_property
+    def _rows_by_number(self) -> dict[ir.Value, int]:
+        """The rows of the inner loop, by what it writes to them."""
+        updates = {row: self.nest.inner.filling(row) for row in range(len(self.nest.inner.loop.op.results))}
+        return {_number(update.operands[1]): row for row, update in updates.items() if update is not None}
 
     def _computed(self, value: ir.Value) -> ir.Value:
         op = value.owner.operation
@@ -314,6 +327,13 @@ class Antidiagonals:
 def must(condition: object) -> None:
     if not condition:
         raise NoAntidiagonalError
+
+
+def _number(value: ir.Value) -> ir.Value:
+    """What has the one number of a value, whatever its shape."""
+    while (op := defining(value)) is not None and op.name in ("hlo.reshape", "hlo.broadcast"):
+        value = op.operands[0]
+    return value
 
 
 def _by_antidiagonals(array: ir.Value) -> ir.Value:
