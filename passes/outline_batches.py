@@ -61,7 +61,7 @@ class OutlineBatches(Pass):
             batch = batch_of(loop)
             if batch is not None and _is_worth_it(loop, batch, limits):
                 _read_constants(loop)
-                outline(module, loop, f"batch_{count}", KIND, _is_splat)
+                outline(module, loop, f"batch_{count}", KIND, _is_splat, list(loop.results))
                 count += 1
 
 

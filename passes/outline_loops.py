@@ -125,11 +125,19 @@ class _Outliner:
         """Is it a splat constant? But for big ones, which the kernel has no memory for."""
         return splat(value) is not None and always_at_most(num_elements(value), self.limits.elements)
 
+    def _wanted(self, loop: ir.Operation) -> list[ir.Value]:
+        """Results that somebody reads, and big ones, which the kernel has no memory for but theirs."""
+        return [
+            result
+            for result in loop.results
+            if any(True for _ in result.uses) or not always_at_most(num_elements(result), self.limits.elements)
+        ]
+
     def block(self, block: ir.Block) -> None:
         for view in list(block.operations):
             op = view.operation
             if op.name == "scf.while" and _Loop(op, self.limits).cost() <= self.limits.cost:
-                outline(self.module, op, f"loop_{self.count}", self.kind, self._is_cloned)
+                outline(self.module, op, f"loop_{self.count}", self.kind, self._is_cloned, self._wanted(op))
                 self.count += 1
                 continue
             for region in op.regions:
