@@ -15,8 +15,9 @@ from stablehlo_py.frontend.source import DAMAGED, Format, Source
 from stablehlo_py.frontend.text import parse_text
 from stablehlo_py.mlir import Diagnostic, MLIRError, PassManager, diagnostics, errors_of, ir, run_upstream, stablehlo
 
-# The version of StableHLO since which hardly any op has changed its form in VHLO.
+# The version of StableHLO since which hardly any op has changed its form in VHLO, and the names of those that have.
 _OPS_SETTLED = (1, 10, 0)
+_CHANGED_SINCE = (b"custom_call_v1",)
 
 
 def parse(source: Source, context: ir.Context) -> ir.Module:
@@ -46,8 +47,8 @@ def _parse(source: Source, context: ir.Context) -> ir.Module:
     try:
         return _parse_plainly(source, context)
     except LoadError as error:
-        # This copy of MLIR has no Shardy dialect; jaxlib's has. And bytecode of one MLIR is not always bytecode of
-        # another. Few modules need this: it is not imported for the others.
+        # This copy of MLIR has no Shardy dialect, and finds so at once; jaxlib's has. And bytecode of one MLIR is not
+        # always bytecode of another. Few modules need this: it is not imported for the others.
         from stablehlo_py.frontend import shardy
 
         if b"sdy" not in source.data and (source.format is not Format.BYTECODE or not shardy.can_strip()):
@@ -121,7 +122,7 @@ def _read_bytecode(source: Source, context: ir.Context) -> ir.Module:
         _upgrades[context] = upgrade, legalize
     upgrade, legalize = _upgrades[context]
     module = ir.Module.parse(source.data, context)
-    if source.version is None or source.version >= _OPS_SETTLED:
+    if _is_settled(source):
         try:
             legalize.run(module.operation)
             return module
@@ -130,6 +131,13 @@ def _read_bytecode(source: Source, context: ir.Context) -> ir.Module:
     upgrade.run(module.operation)
     legalize.run(module.operation)
     return module
+
+
+def _is_settled(source: Source) -> bool:
+    """Whether all ops seem to have the form that they have now: a wrong answer costs time."""
+    if source.version is not None and source.version < _OPS_SETTLED:
+        return False
+    return not any(name in source.data for name in _CHANGED_SINCE)
 
 
 _upgrades: WeakKeyDictionary[ir.Context, tuple[PassManager, PassManager]] = WeakKeyDictionary()

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -148,23 +149,43 @@ def _make_context() -> Any:
     for name in ("sdy", "stablehlo", "chlo"):
         dialects[name].register_dialect(context)
     dialects["mhlo"].register_mhlo_dialect(context)
+    dialects["stablehlo"].register_stablehlo_passes()
     return context
 
 
 _pool = ContextPool(_make_context)
+_legalizations: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # passes, by contexts
 
 
 def _parse(source: Source, context: Any, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> Any:
     with heard(context, _Heard.copy) as collected:
         try:
             if source.format is Format.ARTIFACT:
-                return dialects["stablehlo"].deserialize_portable_artifact(context, source.data)
+                return _read_artifact(source.data, context, jaxlib_ir, dialects["stablehlo"])
             if source.format is Format.TEXT:
                 return parse_text(jaxlib_ir, source.data.decode(), source.name, context)
             return jaxlib_ir.Module.parse(source.data, context)
         except (jaxlib_ir.MLIRError, ValueError) as error:
             carried = [_Heard.copy(each) for each in getattr(error, "error_diagnostics", ())]
             raise load_error(source, carried + collected or [_Heard(str(error), "")]) from None
+
+
+def _read_artifact(data: bytes, context: Any, jaxlib_ir: Any, stablehlo_: ModuleType) -> Any:
+    """As `deserialize_portable_artifact`, which makes all of VHLO's rewrites for each module: it reads what holds ops
+    of older forms."""
+    if context not in _legalizations:
+        from jaxlib.mlir.passmanager import PassManager
+
+        pipeline = "builtin.module(vhlo-legalize-to-stablehlo)"
+        _legalizations[context] = PassManager.parse(pipeline, context=context)
+    with heard(context, _Heard.copy):  # what is wrong is found again
+        try:
+            module = jaxlib_ir.Module.parse(data, context)
+            _legalizations[context].run(module.operation)
+            return module
+        except jaxlib_ir.MLIRError:
+            pass
+    return stablehlo_.deserialize_portable_artifact(context, data)
 
 
 @dataclass(frozen=True)
