@@ -223,23 +223,23 @@ class _Blocks:
         own_last = f.index(f.imin(step.last, f.iadd(diagonal, self.width)))
         last = f.select(step.factors, own_last, step.last)
 
-        def place(row: Index, number: int, other: Index) -> tuple[Value, Index]:
+        def place(row: Index, number: Index, other: Index) -> tuple[Value, Index]:
             """Where in U row `other` has the column that is so many after `row`; tiles end where panels do."""
             start = self._panel(f, matrix, f.idiv(row, self.width))
             at = f.gep(start, f.iadd(f.imul(other, self.width), f.irem(row, self.width)), self.of.storage)
             return at, number
 
-        def coefficient(row: Index, number: int, other: Index) -> Value:
+        def coefficient(row: Index, number: Index, other: Index) -> Value:
             value = types.load(f, self.of, *place(row, number, other))
             assert isinstance(value, Value)
             return value
 
-        def divisor(row: Index, number: int) -> Value:
+        def divisor(row: Index, number: Index) -> Value:
             """The diagonal element of a row, in the panel that has it the root of what is left there."""
             left = coefficient(row, number, f.iadd(row, number))
             return f.select(f.cmp("sge", f.index(row), diagonal), f.intrinsic("sqrt", left), left)
 
-        def solved(row: Index, number: int, root: Value) -> None:
+        def solved(row: Index, number: Index, root: Value) -> None:
             is_own = f.cmp("sge", f.index(row), diagonal)
             f.if_(is_own, lambda: types.store(f, self.of, root, *place(row, number, f.iadd(row, number))))
 

@@ -81,14 +81,14 @@ class _Panel:
         """In scratch, by the matrix that begins there."""
         f, s = self.f, self.systems
 
-        def coefficient(first: Index, number: int, other: Index) -> Value:
+        def coefficient(first: Index, number: Index, other: Index) -> Value:
             row, column = self._row_of(f.iadd(first, number)), self._row_of(other)
             at = f.iadd(f.imul(column, self.n), row) if s.transposed else f.iadd(f.imul(row, self.n), column)
             value = types.load(f, s.of, self.matrix, f.iadd(base, at))
             assert isinstance(value, Value)
             return value
 
-        def divisor(first: Index, number: int) -> Value:
+        def divisor(first: Index, number: Index) -> Value:
             return coefficient(first, number, f.iadd(first, number))
 
         of_tile = self.lanes, self.vectors, coefficient, None if s.unit else divisor, self.registers

@@ -40,10 +40,10 @@ class BlockedSubstitution:
     of: Element
     lanes: int
     vectors: int
-    coefficient: Callable[[Index, int, Index], Value]
-    divisor: Callable[[Index, int], Value] | None
+    coefficient: Callable[[Index, Index, Index], Value]
+    divisor: Callable[[Index, Index], Value] | None
     registers: int
-    solved: Callable[[Index, int, Value], None] | None = None
+    solved: Callable[[Index, Index, Value], None] | None = None
     row_of: Callable[[Index], Index] = lambda unknown: unknown
 
     @property
@@ -101,13 +101,12 @@ class BlockedSubstitution:
         f.if_(is_own, lambda: self._finish(panel, first, totals), keep)
 
     def _finish(self, panel: Value, first: Index, totals: Sequence[Sequence[Value]]) -> None:
-        """Solve the unknowns of a tile for each other."""
-        f = self.f
-        solved: list[Sequence[Value]] = []
-        for number, values in enumerate(totals):
-            row = f.iadd(first, number)
-            for other, earlier in enumerate(solved):
-                values = self._eliminated(values, self.coefficient(first, number, f.iadd(first, other)), earlier)
+        """Solve the unknowns of a tile for each other, one a turn: the first of what is left goes behind the others,
+        where what it is does not matter."""
+        f, last = self.f, len(totals) - 1
+
+        def turn(number: Index, *left: Value) -> list[Value]:
+            (values, *others), row = self._by_rows(left), f.iadd(first, number)
             if self.solved is not None:
                 self._store(panel, row, values)
             divisor = None if self.divisor is None else self.divisor(first, number)
@@ -116,7 +115,16 @@ class BlockedSubstitution:
             self._store(panel, row, values)
             if self.solved is not None and divisor is not None:
                 self.solved(first, number, divisor)
-            solved.append(values)
+            left = [
+                x
+                for ahead, some in enumerate(others, 1)
+                for x in self._eliminated(
+                    some, self.coefficient(first, f.imin(f.iadd(number, ahead), last), row), values
+                )
+            ]
+            return [*left, *values]
+
+        f.loop(0, len(totals), 1, turn, [value for some in totals for value in some])
 
     def _eliminated(self, totals: Sequence[Value], coefficient: Value, values: Sequence[Value]) -> list[Value]:
         """What is left of the right-hand sides of an unknown when another one, of these values, is known."""
