@@ -115,14 +115,14 @@ class BlockedSubstitution:
             self._store(panel, row, values)
             if self.solved is not None and divisor is not None:
                 self.solved(first, number, divisor)
-            left = [
+            after = [
                 x
                 for ahead, some in enumerate(others, 1)
                 for x in self._eliminated(
                     some, self.coefficient(first, f.imin(f.iadd(number, ahead), last), row), values
                 )
             ]
-            return [*left, *values]
+            return [*after, *values]
 
         f.loop(0, len(totals), 1, turn, [value for some in totals for value in some])
 

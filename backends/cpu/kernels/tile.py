@@ -49,6 +49,8 @@ from stablehlo_py.mlir import ir
 SMALLEST = 4  # tiles of fewer lanes do not pay
 MOST_PIECES = 8  # of columns, each with tiles of its own
 UNROLLED_OPS = 3  # bodies of up to this many operations are repeated for every row of the tile
+# Of the nearest cache: lines of a set, and the distance of lines of one set.
+_SET_LINES, _SETS_BYTES = 8, 4096
 
 
 def applies(fusion: Fusion, target: CpuTarget, space: Space) -> bool:
@@ -105,7 +107,8 @@ class TileElemental(Elemental):
     """Reads that are contiguous along the tile's rows come from transposed tiles.
 
     `row`: the tile's first row; `inside`: the row within the tile, a loop variable or a Python int; `there`: the first
-    lanes, which the predicate `mask` stands for where these are not all.
+    lanes, which the predicate `mask` stands for where these are not all; `rows`: of the tile, as many as lanes or half
+    of them.
     """
 
     def __init__(
@@ -118,9 +121,10 @@ class TileElemental(Elemental):
         inside: Variable | int,
         there: int | None = None,
         mask: Value | None = None,
+        rows: int | None = None,
     ) -> None:
         super().__init__(f, fusion, target, lanes)
-        self.row, self.inside, self.there, self.mask = row, inside, there or lanes, mask
+        self.row, self.inside, self.there, self.mask, self.rows = row, inside, there or lanes, mask, rows or lanes
         self.registers = target.registers
 
     def row_index(self) -> Affine:
@@ -173,8 +177,10 @@ class TileElemental(Elemental):
 
     def _load_tile(self, of: Element, base: Value, start: Affine, stride: IntLike) -> list[Value] | Value:
         f, lanes = self.f, self.lanes
-        type_ = VectorType(lanes, of.storage)
+        type_ = VectorType(self.rows, of.storage)
         pointer, rest = address(f, base, start, of.storage)
+        if self.rows < lanes:
+            return half_transposed(f, lambda lane: f.load(type_, pointer, rest + int(stride) * lane), lanes)
         if not isinstance(self.inside, int) and _is_in_memory(self.registers, of.storage.bits, lanes):
 
             def row(number: Index) -> Value:
@@ -220,6 +226,41 @@ class TileElemental(Elemental):
         return buffer
 
 
+def _rows_at_once(target: CpuTarget, space: Space, row_loop: int, lanes: int) -> int:
+    """Rows of a tile whose lines are repeated, as many as lanes or half of them: then a loop does two halves, which are
+    transposed in no more shuffles and half of the code. Each reads half of a cache line, so that both find the lines in
+    the nearest cache, unless these are more than a set of it holds, and a tile fits into registers."""
+    inner = len(space.sizes) - 1
+
+    def has_halves(value: object, step: IntLike) -> bool:
+        of = element(value) if isinstance(value, ir.Value) else None
+        if of is None or of.is_complex or columns_at_once(of.storage.bits, lanes) == lanes:
+            return False
+        sets = _SETS_BYTES // math.gcd(int(step) * of.bytes, _SETS_BYTES)
+        return lanes <= _SET_LINES * sets or 2 * lanes > target.registers
+
+    if not is_known(*space.sizes):
+        return lanes
+    turned = [
+        (value, space.coefficient(offset, inner))
+        for value, offset in space.loads
+        if offset.vector is None and space.coefficient(offset, row_loop) == 1
+    ]
+    by_halves = all(has_halves(value, step) for value, step in turned if step not in (0, 1))
+    return lanes // 2 if by_halves else lanes
+
+
+def _advanced(f: Function, row: Variable | int, by: Index, rows: int, lanes: int) -> Variable | int:
+    """The first of some rows of a tile, that many after its own."""
+    if isinstance(by, int):
+        assert by == 0
+        return row
+    if isinstance(row, int):
+        return Variable(f.index(f.iadd(row, by)), row, row + lanes - rows, math.gcd(row, rows))
+    multiple = math.gcd(int(row.multiple), rows)
+    return Variable(f.index(f.iadd(row.value, by)), row.low, row.high + lanes - rows, multiple)
+
+
 def _pieces(fusion: Fusion, columns: IntLike, lanes: int) -> list[tuple[int, IntLike]]:
     """Where pieces of the columns begin and how many they are: each within one operand of a concatenation, if these are
     few and as wide as a tile. A tile that may lie in several would be read anew for each of its rows."""
@@ -245,6 +286,7 @@ def emit(
     row_tiles, pieces = -(-rows // lanes), _pieces(fusion, columns, lanes)
     work = [value for value in values if value.owner.name not in ("hlo.transpose", "hlo.reshape", "hlo.broadcast")]
     f = phase_function(fusion, target, suffix)
+    high = _rows_at_once(target, space, int(row_loop), lanes) if work else lanes  # copies wait for memory alone
 
     def tile(outer: Sequence[Affine], row: Variable | int, first: int, size: IntLike, number: Index) -> None:
         start = f.imul(number, lanes)
@@ -252,21 +294,25 @@ def emit(
             start = f.imin(start, size - lanes)
         column = add(f, lane_index(start, size, lanes, 1 if size % lanes else lanes), first)
 
-        e = TileElemental(f, fusion, target, lanes, row, 0)  # what lines have in common is computed once
-
-        def line(inside: Index) -> None:
+        def line(e: TileElemental, inside: Index) -> None:
             e.inside = Variable(inside, 0, lanes - 1) if isinstance(inside, Value) else int(inside)
             indices = list(outer)
             indices.insert(row_loop, e.row_index())
             place = delinearized(space.sizes, [*indices, column])
             e.write_outputs(fusion.outputs, place)
 
+        def some(first: Index) -> None:
+            """Lines that are repeated."""
+            e = TileElemental(f, fusion, target, lanes, _advanced(f, row, first, high, lanes), 0, rows=high)
+            for inside in range(high):
+                line(e, inside)
+
         in_memory = any(_is_in_memory(target.registers, element(each).storage.bits, lanes) for each in fusion.inputs)
         if len(work) <= UNROLLED_OPS and not in_memory:
-            for inside in range(lanes):
-                line(inside)
+            f.loop(0, lanes, high, some)
         else:
-            f.loop(0, lanes, 1, line)
+            # What lines have in common is computed once.
+            f.loop(0, lanes, 1, partial(line, TileElemental(f, fusion, target, lanes, row, 0)))
 
     def strip(i: Index) -> None:
         outer = delinearize(
