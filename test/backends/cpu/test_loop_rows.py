@@ -199,3 +199,37 @@ def test_what_is_reversed_along_several_dimensions_is_loops(
     if sizes == (300, 401):
         functions = compile_kernel(text, target).kernel.functions.values()
         assert not any(re.search(r"llvm\.udiv .*vector", function) for function in functions)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+@pytest.mark.parametrize("shape", [(35, 40), (64, 16), (3, 48, 33)], ids=str)
+@pytest.mark.parametrize("target", here(AVX2, AVX512), ids=lambda target: target.name)
+def test_a_transposed_tile_in_registers_has_code_for_half_of_its_rows(
+    target: CpuTarget, shape: tuple[int, ...], dtype: type
+) -> None:
+    order = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+
+    def body(x: ir.Value, y: ir.Value) -> ir.Value:
+        value = build.value("transpose", y.type, x, permutation=order)
+        return build.value("multiply", y.type, build.value("add", y.type, value, y), y)
+
+    rng = np.random.default_rng(1)
+    x = rng.integers(-9, 9, shape).astype(dtype)
+    y = rng.integers(-9, 9, [shape[axis] for axis in order]).astype(dtype)
+    text = build_fusion("loop", [type_of(x), type_of(y)], body)
+    np.testing.assert_array_equal(run_kernel(text, [x, y], target)[0], (x.transpose(order) + y) * y)
+
+
+def test_what_repeats_lines_of_a_tile_has_half_of_its_shuffles() -> None:
+    def code(columns: int, computes: bool) -> str:
+        def body(x: ir.Value, y: ir.Value) -> ir.Value:
+            value = build.value("transpose", y.type, x, permutation=[1, 0])
+            return build.value("add", y.type, value, y) if computes else value
+
+        text = build_fusion("loop", [f"tensor<32x{columns}xf32>", f"tensor<{columns}x32xf32>"], body)
+        return "".join(compile_kernel(text, AVX512).kernel.functions.values())
+
+    whole = 16 * 4  # shuffles of a square of 16 x 16
+    assert code(36, computes=True).count("llvm.shufflevector") == whole // 2
+    assert code(36, computes=False).count("llvm.shufflevector") == whole
+    assert code(1024, computes=True).count("llvm.shufflevector") == whole  # rows share a set of the cache
