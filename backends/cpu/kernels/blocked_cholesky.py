@@ -234,10 +234,17 @@ class _Blocks:
             assert isinstance(value, Value)
             return value
 
-        def divisor(row: Index, number: Index) -> Value:
+        def divisor(row: Index, number: Index, keep: Callable[[], None]) -> Value:
             """The diagonal element of a row, in the panel that has it the root of what is left there."""
-            left = coefficient(row, number, f.iadd(row, number))
-            return f.select(f.cmp("sge", f.index(row), diagonal), f.intrinsic("sqrt", left), left)
+
+            def element() -> Value:
+                return coefficient(row, number, f.iadd(row, number))
+
+            def root() -> Value:
+                keep()
+                return f.intrinsic("sqrt", element())
+
+            return f.if_(f.cmp("sge", f.index(row), diagonal), root, element)[0]
 
         def solved(row: Index, number: Index, root: Value) -> None:
             is_own = f.cmp("sge", f.index(row), diagonal)

@@ -7,6 +7,8 @@ same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.blocked_substitution import MOST_VECTORS, BlockedSubstitution
@@ -88,11 +90,11 @@ class _Panel:
             assert isinstance(value, Value)
             return value
 
-        def divisor(first: Index, number: Index) -> Value:
+        def divisor(first: Index, number: Index, keep: Callable[[], None]) -> Value:
             return coefficient(first, number, f.iadd(first, number))
 
         of_tile = self.lanes, self.vectors, coefficient, None if s.unit else divisor, self.registers
-        BlockedSubstitution(f, s.of, *of_tile, row_of=self._row_of).solve(f.private, self.n)
+        BlockedSubstitution(f, s.of, *of_tile, row_of=self._row_of, forward=s.forward).solve(f.private, self.n)
 
     def _row_of(self, step: Index) -> Index:
         """The unknown that is solved in a step."""

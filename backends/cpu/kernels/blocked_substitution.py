@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.math import muladd
@@ -29,11 +30,12 @@ class BlockedSubstitution:
         lanes, vectors: of a row of a panel.
         coefficient: coefficient(first of a tile, which of its unknowns, earlier unknown), loaded; unknowns are numbers
             in the order in which they are solved.
-        divisor: divisor(first of a tile, which of its unknowns) of what is left of the right-hand sides; None: one.
+        divisor: divisor(first of a tile, which of its unknowns, keep) of what is left of the right-hand sides, which
+            keep() puts into the panel; None: one.
         registers: of the target.
-        solved: solved(first of a tile, which of its unknowns, its divisor) when it is in the panel. With it, what is
-            left of the right-hand sides is in the panel before the divisor is asked for.
+        solved: solved(first of a tile, which of its unknowns, its divisor) when it is in the panel.
         row_of: the row of the panel that has an unknown.
+        forward: unknowns have the order of rows, or the reverse.
     """
 
     f: Function
@@ -41,10 +43,11 @@ class BlockedSubstitution:
     lanes: int
     vectors: int
     coefficient: Callable[[Index, Index, Index], Value]
-    divisor: Callable[[Index, Index], Value] | None
+    divisor: Callable[[Index, Index, Callable[[], None]], Value] | None
     registers: int
     solved: Callable[[Index, Index, Value], None] | None = None
     row_of: Callable[[Index], Index] = lambda unknown: unknown
+    forward: bool = True
 
     @property
     def width(self) -> int:
@@ -57,9 +60,9 @@ class BlockedSubstitution:
         fitting = max(1, (self.registers - OTHER_REGISTERS) // self.vectors)
         return min(MOST_ROWS, 1 << (fitting.bit_length() - 1))
 
-    def at(self, row: Index, vector: int = 0) -> Index:
-        """Where a vector of an unknown is in the panel."""
-        return self.f.iadd(self.f.imul(self.row_of(row), self.width), vector * self.lanes)
+    def at(self, row: Index) -> Index:
+        """Where the row of an unknown is in the panel."""
+        return self.f.imul(self.row_of(row), self.width)
 
     def solve(self, panel: Value, n: int) -> None:
         """All of so many unknowns, which replace the right-hand sides."""
@@ -91,38 +94,34 @@ class BlockedSubstitution:
                 x for row, some in rows for x in self._eliminated(some, self.coefficient(first, row, other), values)
             ]
 
-        start = [value for row in range(count) for value in self._load(panel, f.iadd(first, row))]
+        start = [value for row in range(count) for value in self._load(panel, first, row)]
         totals = self._by_rows(f.loop(begin, f.imin(f.iadd(begin, BLOCK), first), 1, step, start))
 
         def keep() -> None:
             for row, values in enumerate(totals):
-                self._store(panel, f.iadd(first, row), values)
+                self._store(panel, first, values, row)
 
         f.if_(is_own, lambda: self._finish(panel, first, totals), keep)
 
     def _finish(self, panel: Value, first: Index, totals: Sequence[Sequence[Value]]) -> None:
-        """Solve the unknowns of a tile for each other, one a turn: the first of what is left goes behind the others,
-        where what it is does not matter."""
-        f, last = self.f, len(totals) - 1
+        """Solve the unknowns of a tile for each other, one a turn; what is left of the others moves up."""
+        f = self.f
 
         def turn(number: Index, *left: Value) -> list[Value]:
             (values, *others), row = self._by_rows(left), f.iadd(first, number)
-            if self.solved is not None:
-                self._store(panel, row, values)
-            divisor = None if self.divisor is None else self.divisor(first, number)
+
+            def earlier(other: Index, *values: Value) -> list[Value]:
+                return self._eliminated(values, self.coefficient(first, number, other), self._load(panel, other))
+
+            values = f.loop(first, row, 1, earlier, values)
+            keep = partial(self._store, panel, row, values)
+            divisor = None if self.divisor is None else self.divisor(first, number, keep)
             if divisor is not None:
                 values = [f.fdiv(value, f.splat(divisor, self.lanes)) for value in values]
             self._store(panel, row, values)
             if self.solved is not None and divisor is not None:
                 self.solved(first, number, divisor)
-            after = [
-                x
-                for ahead, some in enumerate(others, 1)
-                for x in self._eliminated(
-                    some, self.coefficient(first, f.imin(f.iadd(number, ahead), last), row), values
-                )
-            ]
-            return [*after, *values]
+            return [*(value for some in others for value in some), *values]
 
         f.loop(0, len(totals), 1, turn, [value for some in totals for value in some])
 
@@ -134,10 +133,18 @@ class BlockedSubstitution:
     def _by_rows(self, values: Sequence[Value]) -> list[Sequence[Value]]:
         return [values[at : at + self.vectors] for at in range(0, len(values), self.vectors)]
 
-    def _load(self, panel: Value, row: Index) -> list[Value]:
+    def _load(self, panel: Value, row: Index, after: int = 0) -> list[Value]:
+        """The unknown so many after one."""
         type_ = vector(self.lanes, self.of.storage) if self.lanes > 1 else self.of.storage
-        return [self.f.load(type_, panel, self.at(row, v)) for v in range(self.vectors)]
+        place, first = self._place(panel, row, after)
+        return [self.f.load(type_, place, first + v * self.lanes) for v in range(self.vectors)]
 
-    def _store(self, panel: Value, row: Index, values: Sequence[Value]) -> None:
+    def _store(self, panel: Value, row: Index, values: Sequence[Value], after: int = 0) -> None:
+        place, first = self._place(panel, row, after)
         for v, value in enumerate(values):
-            self.f.store(value, panel, self.at(row, v))
+            self.f.store(value, place, first + v * self.lanes)
+
+    def _place(self, panel: Value, row: Index, after: int) -> tuple[Value, int]:
+        """Where it is, with what is known of that apart."""
+        between = self.width if self.forward else -self.width
+        return self.f.gep(panel, self.at(row), self.of.storage), after * between
