@@ -240,8 +240,7 @@ def _kernels(
         kernels[name] = kernel if owner == name else _with_functions_of(kernel, name, owner)
         if not kernel.functions or owner != name:  # nothing to do, as in a scatter of nothing, or nothing new
             continue
-        data = sum(map(len, kernel.tables.values()))
-        add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items()), data=data, is_ir=is_ir))
+        add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items()), is_ir=is_ir))
         unknown = [(symbol, text) for symbol, text in kernel.common.items() if symbol not in common]
         add(*(Unit((symbol,), text, is_common=True, is_ir=is_ir) for symbol, text in unknown))
         common.update(kernel.common)

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from stablehlo_py import forks
 from stablehlo_py.backends.cpu.code_generator import code_generator
@@ -30,32 +31,33 @@ from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
-# Shards grow, in characters of code: the first are small, so that threads begin while kernels are being written. A
-# shard costs 0.7 ms whatever it holds, so later ones hold twice as much as the one before, up to the last number.
-FIRST_CHARACTERS, MOST_CHARACTERS = 16_000, 96_000
-LEAST_CHARACTERS = 6_000  # of those that threads share in the end
+# Shards grow, in lines: the first are small, so that threads begin while kernels are being written. Later ones hold
+# twice as much as the one before, up to the last number.
+FIRST_LINES, MOST_LINES = 200, 1_500
+LEAST_LINES = 200  # of shards that threads share in the end
+# LLVM takes 20 to 25 us for a line, and for a shard, whatever it holds, as long as for so many (docs/decisions.md).
+SHARD_LINES = 100
+WRITTEN = 0.4  # lines that a thread compiles while one is written
 # With one processor nothing is won by beginning early. Not all in one shard: nobody answers Ctrl-C while LLVM works.
-ALONE_CHARACTERS = 600_000
+ALONE_LINES = 10_000
 
 
 @dataclass(frozen=True)
 class Unit:
     """Some functions in llvm-dialect text, and declarations of what they call elsewhere (name -> text). One that
-    `is_common` is a function by itself that other programs have, too: it gets an object file of its own. `data`: so
-    many characters of the text are tables, which LLVM writes as they are. `is_ir`: text and declarations are LLVM IR,
-    which only a code generator reads (code_generator.py)."""
+    `is_common` is a function by itself that other programs have, too: it gets an object file of its own. `is_ir`: text
+    and declarations are LLVM IR, which only a code generator reads (code_generator.py)."""
 
     symbols: tuple[str, ...]
     text: str
     externals: tuple[tuple[str, str], ...] = ()
     is_common: bool = False
-    data: int = 0
     is_ir: bool = False
 
-    @property
+    @cached_property
     def size(self) -> int:
-        """Characters of its code."""
-        return len(self.text) - self.data
+        """Lines of its code, by which the time that LLVM takes is estimated."""
+        return self.text.count("\n") + 1
 
     @classmethod
     def of(cls, *functions: Function) -> Unit:
@@ -119,9 +121,10 @@ class ObjectCompiler:
         self._failures: list[BaseException] = []
         self._pending: list[Unit] = []
         self._pending_size = 0
+        self._ahead = 0.0  # lines that threads have to do yet, by estimates: shards must not depend on the clock
         self._shards = 0
         is_alone = available_threads() == 1
-        self._full, self._fullest = (ALONE_CHARACTERS,) * 2 if is_alone else (FIRST_CHARACTERS, MOST_CHARACTERS)
+        self._full, self._fullest = (ALONE_LINES,) * 2 if is_alone else (FIRST_LINES, MOST_LINES)
         self._stop = False
         self._ended: list[int] = []  # threads that are through
         self._ending: queue.SimpleQueue[None] = queue.SimpleQueue()  # a word from each of them
@@ -132,23 +135,24 @@ class ObjectCompiler:
         """Hand over a unit; it is compiled with others in one shard."""
         self._pending.append(unit)
         self._pending_size += unit.size
+        if not unit.is_common:  # those are known mostly
+            self._ahead = max(0.0, self._ahead - WRITTEN * unit.size * len(self._threads))
         if self._pending_size >= self._full:
-            self._flush_pending()
+            self._flush(self._pending)
+            self._pending, self._pending_size = [], 0
             self._full = min(2 * self._full, self._fullest)
 
     def pause(self) -> None:
         """Nothing comes for a while: threads need not wait for more. What fits into one shard so far waits."""
         if not self.is_small:
-            self._share_pending(1)
+            self._share_pending()
 
-    def _share_pending(self, each: int) -> None:
-        """What is left in so many shards for each thread."""
-        for units in shares(self._pending, each * (len(self._threads) + 1)):
+    def _share_pending(self) -> None:
+        """What is left in shards with which all threads, the calling one among them, end at the same time."""
+        threads = len(self._threads) + 1
+        busy = [self._ahead / len(self._threads)] * len(self._threads)
+        for units in shares(self._pending, threads * -(-self._pending_size // MOST_LINES), busy):
             self._flush(units)
-        self._pending, self._pending_size = [], 0
-
-    def _flush_pending(self) -> None:
-        self._flush(self._pending)
         self._pending, self._pending_size = [], 0
 
     def _flush(self, units: list[Unit]) -> None:
@@ -156,6 +160,7 @@ class ObjectCompiler:
             self._start()
         self._queue.put((self._shards, units))
         self._shards += 1
+        self._ahead += SHARD_LINES + sum(unit.size for unit in units)
 
     def _start(self) -> None:
         for _ in range(max(1, self._wanted_threads - 1)):  # the calling thread writes kernels, and then helps
@@ -175,7 +180,7 @@ class ObjectCompiler:
         if self.is_small:
             return self._compiled_here(self._pending)
         try:
-            self._share_pending(2)  # some are at work, and come later
+            self._share_pending()
             self._help()
             self._wait(checkpoint)
         except BaseException:
@@ -235,17 +240,22 @@ class ObjectCompiler:
                 self._stop = True
 
 
-def shares(units: list[Unit], count: int) -> list[list[Unit]]:
-    """Some units, in order, in at most so many shards of about the same size."""
-    size = sum(unit.size for unit in units)
-    count = max(1, min(count, size // LEAST_CHARACTERS))
-    shares: list[list[Unit]] = [[] for _ in range(count)]
-    before = 0
-    for unit in units:
-        middle = before + unit.size / 2
-        shares[min(count - 1, int(count * middle / max(1, size)))].append(unit)
-        before += unit.size
-    return [share for share in shares if share]
+def shares(units: Sequence[Unit], count: int, busy: Sequence[float] = ()) -> list[list[Unit]]:
+    """Some units in at most so many shards, the largest first, for threads of which some are `busy` with so many lines:
+    the longest unit goes to the thread that will have done it first (longest processing time first, Graham 1969)."""
+    count = max(1, min(count, sum(unit.size for unit in units) // LEAST_LINES))
+    lines = [*busy, *(0.0,) * count][:count]
+    shards: list[list[int]] = [[] for _ in lines]
+
+    def before(shard: int) -> float:
+        return lines[shard] + (0 if shards[shard] else SHARD_LINES)
+
+    for number in sorted(range(len(units)), key=lambda number: -units[number].size):
+        first = min(range(count), key=before)
+        lines[first] = before(first) + units[number].size
+        shards[first].append(number)
+    made = [[units[number] for number in sorted(numbers)] for numbers in shards if numbers]
+    return sorted(made, key=lambda shard: -sum(unit.size for unit in shard))
 
 
 def _compiled_apart(api: CApi, context: int, units: list[Unit]) -> list[bytes]:

@@ -28,12 +28,14 @@ from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import (
-    FIRST_CHARACTERS,
-    LEAST_CHARACTERS,
+    FIRST_LINES,
+    LEAST_LINES,
+    SHARD_LINES,
     ObjectCompiler,
     Unit,
     compile_units,
     render,
+    shares,
 )
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, required_features
@@ -65,11 +67,16 @@ def caller(number: int, padding: int = 0) -> Unit:
     longer."""
     f = Function(f"twice{number}", [("x", I64)], host_target().emitter(), result=I64)
     for _ in range(padding):
-        f.comment("." * 100)
+        f.comment(".")
     once = f.call(f"add{number}", [f.x], I64, external=True)
     assert once is not None
     f.ret(f.call(f"add{number}", [once], I64, external=True))
     return Unit((f.name,), f.text(), tuple(f.externals.items()))
+
+
+def padded(unit: Unit, lines: int) -> Unit:
+    """With so many lines more."""
+    return replace(unit, text=unit.text + "\n//" * lines)
 
 
 def integer_function(code: NativeCode, name: str) -> ctypes._CFuncPtr:
@@ -80,7 +87,7 @@ def integer_function(code: NativeCode, name: str) -> ctypes._CFuncPtr:
 def test_units_call_each_other_across_shards(threads: int) -> None:
     compiler = ObjectCompiler(threads, quiet_context())
     for number in range(12):
-        compiler.add(caller(number, padding=400))  # more than half a shard each
+        compiler.add(caller(number, padding=FIRST_LINES))
         compiler.add(adder(number))
     files = compiler.finish()
     assert len(files) > 1
@@ -92,12 +99,27 @@ def test_units_call_each_other_across_shards(threads: int) -> None:
 def test_the_last_kernels_are_shared_before_the_entry_is_there() -> None:
     compiler = ObjectCompiler(2, quiet_context())
     for number in range(4):
-        unit = adder(number)
-        characters = FIRST_CHARACTERS if number == 0 else LEAST_CHARACTERS
-        compiler.add(replace(unit, text=unit.text + "\n// " + "x" * characters))
+        compiler.add(padded(adder(number), FIRST_LINES if number == 0 else LEAST_LINES // 2))
     compiler.pause()
     compiler.add(adder(4))
-    assert len(compiler.finish()) == 1 + 2 + 1
+    assert len(compiler.finish()) == 1 + 1 + 1
+
+
+def test_threads_end_at_the_same_time() -> None:
+    units = [padded(adder(number), lines) for number, lines in enumerate((100, 300, 50, 250, 800))]
+    sizes = [[unit.size for unit in shard] for shard in shares(units, 2)]
+    assert [len(shard) for shard in sizes] == [1, 4]
+    assert sizes[1] == [units[number].size for number in (0, 1, 2, 3)]  # in order
+    of_busy = shares(units, 2, busy=[1e6])
+    assert of_busy == [units]
+    assert shares(units[:1], 2) == [units[:1]]
+    assert shares([], 2) == []
+
+
+def test_a_small_rest_is_not_worth_a_shard() -> None:
+    units = [padded(adder(number), lines) for number, lines in enumerate((400, SHARD_LINES // 2))]
+    assert shares(units, 2, busy=[500]) == [units]
+    assert len(shares([units[0], units[0]], 2)) == 2
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere all code is optimized")
@@ -186,8 +208,7 @@ def large_adders(processors: int, monkeypatch: pytest.MonkeyPatch, functions: in
     monkeypatch.setattr(objects, "available_threads", lambda: processors)
     compiler = ObjectCompiler(2, quiet_context())
     for number in range(functions):
-        unit = adder(number)
-        compiler.add(replace(unit, text=unit.text + "\n// " + "x" * (FIRST_CHARACTERS // 2)))
+        compiler.add(padded(adder(number), FIRST_LINES // 2))
     return compiler.finish()
 
 
@@ -199,14 +220,14 @@ def test_with_one_processor_nothing_begins_early(monkeypatch: pytest.MonkeyPatch
 
 def test_the_first_shard_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = large_adders(2, monkeypatch)
-    assert len(objects) == 4  # of 2, 4, 1 and 1 functions
+    assert len(objects) == 3  # of 2, 4 and 2 functions
     code = NativeCode(objects)
     assert [integer_function(code, f"add{number}")(100) for number in (0, 2, 7)] == [100, 102, 107]
 
 
 def test_threads_share_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = large_adders(2, monkeypatch, functions=12)
-    assert len(objects) == 6  # of 2 and 4 functions, and two for each thread
+    assert len(objects) == 4  # of 2 and 4 functions, and one for each thread
     assert integer_function(NativeCode(objects), "add11")(100) == 111
 
 
@@ -214,8 +235,7 @@ def test_turns_of_the_interpreter_are_short_while_threads_compile() -> None:
     before = sys.getswitchinterval()
     compilers = [ObjectCompiler(2, quiet_context()) for _ in range(2)]
     for number, compiler in enumerate(compilers):
-        unit = adder(number)
-        compiler.add(replace(unit, text=unit.text + "\n// " + "x" * FIRST_CHARACTERS))
+        compiler.add(padded(adder(number), FIRST_LINES))
         assert sys.getswitchinterval() < before
     compilers[0].finish()
     assert sys.getswitchinterval() < before
@@ -382,7 +402,7 @@ def test_a_failing_unit_ends_the_compiler_and_its_threads() -> None:
     compiler = ObjectCompiler(2, quiet_context())
     compiler.add(Unit(("f",), "llvm.func @f() { nonsense }"))
     for number in range(3):
-        compiler.add(caller(number, padding=700))
+        compiler.add(caller(number, padding=FIRST_LINES))
     with pytest.raises(InternalError):
         compiler.finish()
     assert threading.active_count() == before
@@ -392,7 +412,7 @@ def test_an_abandoned_compiler_leaves_no_thread() -> None:
     before = threading.active_count()
     compiler = ObjectCompiler(3, quiet_context())
     for number in range(6):
-        compiler.add(caller(number, padding=700))
+        compiler.add(caller(number, padding=FIRST_LINES))
     compiler.abandon()
     assert threading.active_count() == before
 
@@ -413,7 +433,7 @@ def test_an_interrupted_compiler_leaves_no_thread(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(objects, "_compiled_apart", slow)
     compiler = ObjectCompiler(1, quiet_context())
     for number in range(12):
-        compiler.add(caller(number, padding=700))
+        compiler.add(caller(number, padding=FIRST_LINES))
     with pytest.raises(KeyboardInterrupt):
         waits.set()
         compiler.finish()
