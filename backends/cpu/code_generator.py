@@ -13,6 +13,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from stablehlo_py.backends.cpu.native import once
@@ -29,7 +30,7 @@ _ADD_PASSES = (
     "ERNS_6legacy15PassManagerBaseERPNS_9MCContextERNS_17raw_pwrite_streamEb"
 )
 _OPEN_STREAM = "_ZN4llvm14raw_fd_ostreamC1EibbNS_11raw_ostream11OStreamKindE"
-_CLOSE_STREAM = "_ZN4llvm14raw_fd_ostreamD1Ev"
+_SEEK = "_ZN4llvm14raw_fd_ostream4seekEm"
 _FILE = 1  # raw_ostream::OStreamKind::OK_FDStream
 _VERIFY = "_ZN4llvm12verifyModuleERKNS_6ModuleEPNS_11raw_ostreamEPb"
 
@@ -45,9 +46,19 @@ _Stream = ctypes.c_uint64 * 64  # for a raw_fd_ostream: 100 bytes
 _Made = ctypes.c_uint64 * 2  # an Expected of a machine: its address, and whether it is an error instead
 
 
+@dataclass(frozen=True)
+class _Writer:
+    """LLVM's passes that make an object file of a module, and where they write it. They are used for one module after
+    another, as by `llc -compile-twice`: to make them takes longer than to compile a few lines. By one thread at a time.
+    """
+
+    passes: int
+    stream: ctypes.Array[ctypes.c_uint64]
+    file: int  # in memory: LLVM ends the process where a disk is full
+
+
 class CodeGenerator:
-    """Object files of modules in the llvm dialect and in LLVM IR. Target machines, which one thread uses at a time, are
-    kept: they know processors, and nothing of what they compiled. Thread-safe.
+    """Object files of modules in the llvm dialect and in LLVM IR. Thread-safe.
 
     Raises:
         AttributeError: the library lacks a function.
@@ -73,11 +84,10 @@ class CodeGenerator:
         self._set_layout = function("LLVMSetDataLayout", None, pointer, ctypes.c_char_p)
         self._passes_create = function("LLVMCreatePassManager", pointer)
         self._passes_run = function("LLVMRunPassManager", integer, pointer, pointer)
-        self._passes_dispose = function("LLVMDisposePassManager", None, pointer)
         self._new_machine = function(_NEW_MACHINE, pointer, pointer, pointer)
         self._add_passes = function(_ADD_PASSES, flag, pointer, pointer, pointer, pointer, flag)
         self._open_stream = function(_OPEN_STREAM, None, pointer, integer, flag, flag, integer)
-        self._close_stream = function(_CLOSE_STREAM, None, pointer)
+        self._seek = function(_SEEK, ctypes.c_uint64, pointer, ctypes.c_uint64)
         # The results of both are written where their first argument says.
         self._builder = _Builder()
         function(_DETECT_HOST, pointer, pointer)(self._builder)
@@ -85,7 +95,8 @@ class CodeGenerator:
         function("LLVMParseCommandLineOptions", None, integer, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p)(
             len(options), (ctypes.c_char_p * len(options))(*options), None
         )
-        self._machines: list[int] = []
+        self._writers: list[_Writer] = []
+        os.register_at_fork(after_in_child=self._writers.clear)  # parent and child would write into the same files
 
     def object_of(self, context: int, module: int) -> bytes:
         """The object file of a module, all of whose functions say their processors.
@@ -128,39 +139,36 @@ class CodeGenerator:
         try:
             self._set_triple(module, X86_64.triple.encode())
             self._set_layout(module, X86_64.data_layout.encode())
-            with self._lent_machine() as machine, open(os.memfd_create("shlo-object"), "rb") as file:
-                self._emit(machine, module, file.fileno())
-                file.seek(0)
-                return file.read()
+            with self._lent_writer() as writer:
+                self._passes_run(writer.passes, module)
+                self._seek(writer.stream, 0)  # writes what is left
+                content = os.pread(writer.file, os.fstat(writer.file).st_size, 0)
+                os.ftruncate(writer.file, 0)
+                return content
         finally:
             self._module_dispose(module)
 
-    def _emit(self, machine: int, module: int, file: int) -> None:
-        stream, code_context = _Stream(), ctypes.c_void_p()
-        self._open_stream(stream, file, False, False, _FILE)
-        passes = self._passes_create()
-        try:
-            if self._add_passes(machine, passes, ctypes.byref(code_context), stream, True):
-                raise InternalError("LLVM has no object files for this machine")
-            self._passes_run(passes, module)
-        finally:
-            self._passes_dispose(passes)
-            self._close_stream(stream)
-
     @contextmanager
-    def _lent_machine(self) -> Iterator[int]:
+    def _lent_writer(self) -> Iterator[_Writer]:
         try:
-            machine = self._machines.pop()
+            writer = self._writers.pop()
         except IndexError:
-            made = _Made()
-            self._new_machine(made, self._builder)
-            machine, is_error = made
-            if is_error & 1:
-                raise InternalError("LLVM has no code generator for this machine") from None
-        try:
-            yield machine
-        finally:
-            self._machines.append(machine)
+            writer = self._new_writer()
+        yield writer
+        self._writers.append(writer)  # not one that failed
+
+    def _new_writer(self) -> _Writer:
+        made = _Made()
+        self._new_machine(made, self._builder)
+        machine, is_error = made
+        if is_error & 1:
+            raise InternalError("LLVM has no code generator for this machine")
+        writer = _Writer(self._passes_create(), _Stream(), os.memfd_create("shlo-object"))
+        self._open_stream(writer.stream, writer.file, False, False, _FILE)
+        code_context = ctypes.c_void_p()
+        if self._add_passes(machine, writer.passes, ctypes.byref(code_context), writer.stream, True):
+            raise InternalError("LLVM has no object files for this machine")
+        return writer
 
 
 def _refused(reason: str) -> InternalError:

@@ -143,8 +143,8 @@ class ObjectCompiler:
             self._full = min(2 * self._full, self._fullest)
 
     def pause(self) -> None:
-        """Nothing comes for a while: threads need not wait for more. What fits into one shard so far waits."""
-        if not self.is_small:
+        """Nothing comes for a while: threads need not wait for more. What is not worth a shard waits."""
+        if not self.is_small and self._pending_size >= LEAST_LINES:
             self._share_pending()
 
     def _share_pending(self) -> None:

@@ -21,7 +21,7 @@ import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import compile, features, light_objects, objects, program
-from stablehlo_py.backends.cpu.code_generator import WHEELS, code_generator
+from stablehlo_py.backends.cpu.code_generator import WHEELS, CodeGenerator, code_generator
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
@@ -42,7 +42,7 @@ from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, r
 from stablehlo_py.codegen.builder import F32, I64, Function
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import InternalError
-from stablehlo_py.mlir import quiet_context
+from stablehlo_py.mlir import capi, quiet_context
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.loading import executable
 from stablehlo_py.runtime.program import CompiledProgram
@@ -361,7 +361,7 @@ def test_llvm_ir_is_the_same_code_as_the_dialect(threads: int, tmp_path: Path) -
         objects.forget_functions()
         options = shlo.Options(isolate=False, cache_dir=folder, threads=threads)
         made.append(compile_program(SEVERAL, options=options))
-    ir, dialect = (sorted(map(_text, program.objects)) for program in made)  # shards begin at numbers of characters
+    ir, dialect = (sorted(map(_text, program.objects)) for program in made)  # shards begin at numbers of lines
     assert ir == dialect
     assert made[0].stages["kernels"] == made[1].stages["kernels"]
 
@@ -371,6 +371,34 @@ def test_llvm_ir_is_the_same_code_as_the_dialect(threads: int, tmp_path: Path) -
 def test_llvm_ir_that_is_not_valid_is_an_error(body: str) -> None:
     with pytest.raises(InternalError, match="LLVM refused the generated code"):
         compile_units([Unit(("f",), f"define void @f() {{\n{body}\n}}", is_ir=True)])
+
+
+@needs_code_generator
+def test_passes_that_were_used_write_the_same_files() -> None:
+    """What a module leaves in LLVM's passes must not show in the next one."""
+    texts = [
+        "define i64 @f(i64 %x) {\n%y = add i64 %x, 7\nret i64 %y\n}",
+        "define double @g(double %x) {\n%y = fmul double %x, 3.0\nret double %y\n}",
+        "@t = private constant [2 x i64] [i64 5, i64 6]\ndefine i64 @f(i64 %x) {\n"
+        "%p = getelementptr i64, ptr @t, i64 %x\n%y = load i64, ptr %p\nret i64 %y\n}",
+        'declare i64 @h(i64)\ndefine i64 @f(i64 %x) section ".text.f" {\n%y = call i64 @h(i64 %x)\nret i64 %y\n}',
+    ]
+    kept = CodeGenerator(capi())
+    for text in [*texts, *reversed(texts), *texts]:
+        assert kept.object_of_ir(text.encode()) == CodeGenerator(capi()).object_of_ir(text.encode())
+
+
+@needs_code_generator
+def test_a_forked_child_has_files_of_its_own() -> None:
+    text = b"define i64 @f(i64 %x) {\nret i64 %x\n}"
+    generator = CodeGenerator(capi())
+    made = generator.object_of_ir(text)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if all(generator.object_of_ir(text) == made for _ in range(20)) else 1)
+    mine = [generator.object_of_ir(text) for _ in range(20)]
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert set(mine) == {made}
 
 
 def test_the_wheel_that_is_tested_is_listed() -> None:
