@@ -31,7 +31,7 @@ from stablehlo_py import api, compiler
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.backends.cpu import compile
 from stablehlo_py.backends.cpu.backend import CpuBackend
-from stablehlo_py.backends.cpu.light_objects import BEST, known_objects_of, object_of
+from stablehlo_py.backends.cpu.light_objects import known_objects_of, object_of
 from stablehlo_py.backends.cpu.objects import ObjectCompiler
 from stablehlo_py.backends.cpu.signature import SYMBOL
 from stablehlo_py.mlir import stablehlo
@@ -137,9 +137,9 @@ def ours(program: bytes) -> object:
     return get_backend(made.backend).load(made)
 
 
-def made_of(texts: Sequence[str], level: int = BEST) -> list[bytes]:
+def made_of(texts: Sequence[str]) -> list[bytes]:
     """Object files of kernels, as of ones that were never compiled before; those of entries where they are known."""
-    return [object_of(text, level) if SYMBOL in text else known_objects_of([text], level)[0] for text in texts]
+    return [object_of(text) if SYMBOL in text else known_objects_of([text])[0] for text in texts]
 
 
 def xlas(module: Any) -> object:

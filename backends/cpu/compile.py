@@ -23,14 +23,14 @@ from stablehlo_py.backends.cpu.code_generator import code_generator
 from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, known_objects_of, parts_of
+from stablehlo_py.backends.cpu.light_objects import known_objects_of, parts_of
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render, shares
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.program import CpuProgram, may_be_light
 from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
 from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
-from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter
+from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter, unoptimized
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.context import make_context
@@ -197,10 +197,9 @@ def _light_objects(code: Generated, data: bytes, threads: int) -> list[bytes]:
     serve other programs, too: they are compiled with a signature that is none."""
     placeholder = Unit((), global_of(b"\xff" * len(data), LlvmIrEmitter))
     progress.at("machine code")
-    level = QUICK if code.program.is_quick else BEST
-    *others, last = shares(code.kernels, parts_of(level, threads)) or [[]]
+    *others, last = shares(code.kernels, parts_of(threads)) or [[]]
     texts = [*map(render, others), render([*last, placeholder])]
-    *files, signed = known_objects_of(texts, level)
+    *files, signed = known_objects_of([*map(unoptimized, texts)] if code.program.is_quick else texts)
     return [*known_objects_of([render(code.entries)]), *files, stamped(signed, data)]
 
 

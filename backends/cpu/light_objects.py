@@ -1,9 +1,8 @@
-"""Object files of light programs: their functions are LLVM IR (codegen/emitters/llvm_ir.py), of which a target machine
-that is kept makes machine code. A file serves all programs with the same functions.
+"""Object files of light programs: their functions are LLVM IR (codegen/emitters/llvm_ir.py). A file serves all programs
+with the same functions.
 
-What runs for some nanoseconds only is compiled without optimization (`QUICK`), in half the time, by llvmlite's LLVM.
-That is older, and lets one thread work at a time. So all else comes from the one in MLIR's library where it is known
-(code_generator.py), and large code is several files, which threads make.
+They come from the LLVM in MLIR's library where it is known (code_generator.py); large code is several files then, which
+threads make. Elsewhere they come from llvmlite's, which lets one thread work at a time.
 """
 
 from __future__ import annotations
@@ -24,27 +23,22 @@ from stablehlo_py.options import available_threads
 if TYPE_CHECKING:
     import llvmlite.binding
 
-# Levels of instruction selection and register allocation; of the mid-end nothing is asked, as by the ExecutionEngine.
-# QUICK has the selector and the allocator that go through a function once.
-QUICK, BEST = 0, 3
-
 
 @deferred()
-def object_of(text: str, level: int = BEST) -> bytes:
+def object_of(text: str) -> bytes:
     """An object file from functions and tables in LLVM IR.
 
     Raises:
         InternalError: LLVM refused the generated code.
     """
-    if level == BEST and (generator := code_generator()):
-        return generator.object_of_ir(text.encode())
-    return _object_of_llvmlite(text, level)
+    generator = code_generator()
+    return generator.object_of_ir(text.encode()) if generator else _object_of_llvmlite(text)
 
 
-def _object_of_llvmlite(text: str, level: int) -> bytes:
+def _object_of_llvmlite(text: str) -> bytes:
     import llvmlite.binding as llvm
 
-    machine, head = _machine(level)
+    machine, head = _machine()
     try:
         with _contexts.lent(len(text)) as context:
             module = llvm.parse_assembly(head + text, context)
@@ -59,23 +53,23 @@ def _object_of_llvmlite(text: str, level: int) -> bytes:
         ) from error
 
 
-def known_objects_of(texts: Sequence[str], level: int = BEST) -> list[bytes]:
+def known_objects_of(texts: Sequence[str]) -> list[bytes]:
     """The same of some, each in a thread, made once for equal texts, as long as they are known. Thread-safe."""
-    return _known.all_of([(text, level) for text in texts], _objects_of)
+    return _known.all_of(texts, _objects_of)
 
 
-def _objects_of(keys: Sequence[tuple[str, int]]) -> list[bytes]:
-    others = [Meanwhile(partial(object_of, *key)) for key in keys[1:]]
-    return [object_of(*keys[0]), *(other.result() for other in others)]
+def _objects_of(texts: Sequence[str]) -> list[bytes]:
+    others = [Meanwhile(partial(object_of, text)) for text in texts[1:]]
+    return [object_of(texts[0]), *(other.result() for other in others)]
 
 
-def parts_of(level: int, threads: int) -> int:
-    """In how many files code of that level is made sooner than in one, where it is large."""
-    return min(threads, available_threads()) if level == BEST and code_generator() else 1
+def parts_of(threads: int) -> int:
+    """In how many files code is made sooner than in one, where it is large."""
+    return min(threads, available_threads()) if code_generator() else 1
 
 
 # Bytes; a program of one operation takes 5 KB, with its text.
-_known: KnownObjects[tuple[str, int]] = KnownObjects(4 << 20, lambda key: len(key[0]))
+_known: KnownObjects[str] = KnownObjects(4 << 20, len)
 
 
 def forget_objects() -> None:
@@ -93,7 +87,7 @@ _contexts = ContextPool(_new_context)  # a context keeps every constant
 
 
 @cache
-def _machine(level: int) -> tuple[llvmlite.binding.TargetMachine, str]:
+def _machine() -> tuple[llvmlite.binding.TargetMachine, str]:
     """Of this architecture: functions say themselves for which of its processors they are. How modules for it begin."""
     import llvmlite.binding as llvm
 
@@ -101,6 +95,6 @@ def _machine(level: int) -> tuple[llvmlite.binding.TargetMachine, str]:
     llvm.initialize_native_asmprinter()
     triple = host_architecture().triple
     machine = llvm.Target.from_triple(triple).create_target_machine(
-        opt=level, reloc="static", codemodel="large", abiname=host_architecture().abi
+        opt=3, reloc="static", codemodel="large", abiname=host_architecture().abi
     )
     return machine, f'target datalayout = "{machine.target_data}"\ntarget triple = "{triple}"\n'

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows, transposed, transposed_in_memory
-from stablehlo_py.backends.cpu.light_objects import BEST, QUICK, object_of
+from stablehlo_py.backends.cpu.light_objects import object_of
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import host_target
@@ -24,7 +24,7 @@ from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.c import CEmitter
 from stablehlo_py.codegen.emitters.c_helpers import helpers_of
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
-from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter
+from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter, unoptimized
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.values import Space, pointer
 from stablehlo_py.errors import InternalError
@@ -58,7 +58,8 @@ def same(body: Body, x: np.ndarray, y: np.ndarray, tmp_path: Path, table: np.nda
     ir = [*at_once.externals.values(), at_once.text()]
     if table is not None:
         ir.append(constant_table("table", table, I64, LlvmIrEmitter))
-    codes = [code, *(NativeCode([object_of("\n".join(ir), level)]) for level in (QUICK, BEST))]
+    text = "\n".join(ir)
+    codes = [code, *(NativeCode([object_of(each)]) for each in (text, unoptimized(text)))]
     assert COMPILER is not None
     (tmp_path / "kernel.c").write_text(source)
     library = tmp_path / "kernel.so"
@@ -456,7 +457,8 @@ def test_masked_stores_touch_the_lanes_of_their_masks_alone(wide: ScalarType, na
 
     dialect, ir = function(body, host_target().emitter()), function(body, LlvmIrEmitter(host_target()))
     objects = [compile_units([Unit.of(dialect)])]
-    objects += [object_of("\n".join([*ir.externals.values(), ir.text()]), level) for level in (QUICK, BEST)]
+    text = "\n".join([*ir.externals.values(), ir.text()])
+    objects += [object_of(each) for each in (text, unoptimized(text))]
     x = np.arange(len(masks) * lanes).reshape(-1, lanes).astype(NUMPY[wide.text]) + 1
     for code in map(NativeCode, ([each] for each in objects)):
         y = np.zeros((len(masks) + 1, lanes), NUMPY[narrow.text])

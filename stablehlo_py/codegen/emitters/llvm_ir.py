@@ -104,6 +104,14 @@ def _joined(lines: Iterable[str]) -> list[str]:
     return lines
 
 
+_OPTIMIZED, _UNOPTIMIZED = " nounwind", " nounwind noinline optnone"  # attributes of functions
+
+
+def unoptimized(text: str) -> str:
+    """Functions, as LLVM is to compile them in less time."""
+    return text.replace(f"){_OPTIMIZED} ", f"){_UNOPTIMIZED} ")
+
+
 class LlvmIrEmitter(Emitter):
     """LLVM IR, for machines with one address space."""
 
@@ -133,8 +141,8 @@ class LlvmIrEmitter(Emitter):
         linkage, processor = "private " if private else "", _processor(self.target) if self.target else ""
         returned = _TYPES[result.text] if result else "void"
         # No exception goes through generated code, and frames of the unwinder would be left out (linker.py).
-        effort = "" if self.is_optimized else " noinline optnone"
-        head = f"define {linkage}{returned} @{name}({arguments}) nounwind{effort} {processor} {{"
+        effort = _OPTIMIZED if self.is_optimized else _UNOPTIMIZED
+        head = f"define {linkage}{returned} @{name}({arguments}){effort} {processor} {{"
         return "\n".join([head, "entry:", *self.entry, *_joined(flat(self.lines)), "}"])
 
     def declaration(self, name: str, operands: Sequence[Type], result: Type | None) -> str:

@@ -124,19 +124,18 @@ def test_a_small_rest_is_not_worth_a_shard() -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere all code is optimized")
 def test_code_that_runs_for_nanoseconds_is_not_optimized(monkeypatch: pytest.MonkeyPatch) -> None:
-    levels = []
+    optimized = []
 
-    def noted(text: str, level: int = light_objects.BEST) -> bytes:
-        levels.append(level)
-        return object_of(text, level)
+    def noted(text: str) -> bytes:
+        optimized.append("optnone" not in text)
+        return object_of(text)
 
     object_of = light_objects.object_of
     monkeypatch.setattr(light_objects, "object_of", noted)
     for text in ("%0 = stablehlo.sine %x : tensor<8xf32>", sorted_ascending(8), sorted_ascending(200)):
         monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, len))
         compile_program(program_of(text), options=shlo.Options(isolate=False, cache_dir=None))
-    quick, best = light_objects.QUICK, light_objects.BEST
-    assert levels == [quick, best, quick, best, best, best]  # kernels and entry of each
+    assert optimized == [False, True, False, True, True, True]  # kernels and entry of each
 
 
 def program_of(body: str) -> str:
@@ -244,7 +243,7 @@ def test_turns_of_the_interpreter_are_short_while_threads_compile() -> None:
 
 
 def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, lambda key: len(key[0])))
+    monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, len))
 
     def made(number: int) -> bytes:
         return light_objects.known_objects_of([f"define i64 @f() {{\nret i64 {number}\n}}"])[0]
@@ -257,7 +256,7 @@ def test_equal_texts_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_code_of_a_light_program_is_several_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, lambda key: len(key[0])))
+    monkeypatch.setattr(light_objects, "_known", KnownObjects(1 << 20, len))
     text = """func.func @main(%x: tensor<40x40xf32>) -> tensor<40x40xf32> {
       %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<40x40xf32>) -> tensor<40x40xf32>
       %1 = stablehlo.add %0, %x : tensor<40x40xf32>
@@ -268,7 +267,7 @@ def test_large_code_of_a_light_program_is_several_files(monkeypatch: pytest.Monk
     found = []
     for threads in (1, 2):
         made = compile_program(text, options=shlo.Options(isolate=False, cache_dir=None, threads=threads))
-        assert len(made.objects) == 1 + light_objects.parts_of(light_objects.BEST, threads)  # that of the entry, too
+        assert len(made.objects) == 1 + light_objects.parts_of(threads)  # that of the entry, too
         (result,) = executable(made)(x)
         found.append(result)
     np.testing.assert_array_equal(*found)
@@ -286,7 +285,7 @@ def test_equal_kernels_of_different_programs_are_compiled_once(monkeypatch: pyte
 
     first = program("tensor<2x2xf32>")
     compiled = []
-    monkeypatch.setattr(light_objects, "object_of", lambda text, *_: compiled.append(text))
+    monkeypatch.setattr(light_objects, "object_of", compiled.append)
     second = program("tensor<4x1xf32>")
     assert compiled == []
     assert first.digest != second.digest
