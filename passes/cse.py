@@ -69,49 +69,56 @@ class Cse(Pass):
         """One forward sweep: when an op is looked up, its operands are merged already."""
         if self.stablehlo:
             return _by_mlir(module)
-        pure = pure_functions(module)
-        sharded = is_sharded(module)
+        sweep = _Sweep(pure_functions(module), is_sharded(module))
         for function in module.body:
             for region in function.regions:
                 for block in region:
-                    _sweep(block, {}, pure, sharded)
-        return None
+                    sweep.block(block, {})
+        return sweep.changed
 
 
-def _sweep(block: ir.Block, known: _Known, pure: Collection[str], sharded: bool) -> list[Hashable]:
-    """Merge within a block. `known` holds the ops that may serve; the keys of those that this block adds are returned,
-    to be taken out at its end."""
-    added = []
-    for view in block:  # as the bindings do it, this op may go
-        op = view.operation
-        name = op.name
-        kind = effect_kind(name)
-        if kind != PURE:  # only these have regions
-            for region in op.regions:
-                outside = known if name in OPEN_REGIONS else {}
-                for inner in region:
-                    for key in _sweep(inner, outside, pure, sharded):
-                        del outside[key]
-            if kind == IMPURE or not is_pure(op, pure):
+class _Sweep:
+    """One sweep over a module. `changed`: whether ops were merged."""
+
+    def __init__(self, pure: Collection[str], sharded: bool) -> None:
+        self.pure, self.sharded, self.changed = pure, sharded, False
+
+    def block(self, block: ir.Block, known: _Known) -> list[Hashable]:
+        """Merge within a block. `known` holds the ops that may serve; the keys of those that this block adds are
+        returned, to be taken out at its end."""
+        added = []
+        for view in block:  # as the bindings do it, this op may go
+            op = view.operation
+            name = op.name
+            kind = effect_kind(name)
+            if kind != PURE:  # only these have regions
+                for region in op.regions:
+                    outside = known if name in OPEN_REGIONS else {}
+                    for inner in region:
+                        for key in self.block(inner, outside):
+                            del outside[key]
+                if kind == IMPURE or not is_pure(op, self.pure):
+                    continue
+            elif name in _SEPARATE:
                 continue
-        elif name in _SEPARATE:
-            continue
-        if sharded and SHARDING in op.attributes:
-            key, first = _first_sharded(known, op, name, kind)
-        else:
-            key, first = _first(known, op, name, kind)
-        if first is op:
-            added.append(key)
-        else:
-            replace_op(op, first.results)
-    return added
+            if self.sharded and SHARDING in op.attributes:
+                key, first = _first_sharded(known, op, name, kind)
+            else:
+                key, first = _first(known, op, name, kind)
+            if first is op:
+                added.append(key)
+            else:
+                replace_op(op, first.results)
+                self.changed = True
+        return added
 
 
 def _first(known: _Known, op: ir.Operation, name: str, kind: Effects) -> tuple[Hashable, ir.Operation]:
     """The key of an op, and the op that serves."""
     attributes = op.attributes
-    # A hash, since most ops serve for no other one: to keep the values in a key takes longer than to make it.
-    key = hash(_key(op, name, kind, tuple(attributes.items()) if len(attributes) else ()))
+    # A hash, since most ops serve for no other one: to keep the values in a key takes longer than to make it. What
+    # regions hold is compared where the rest is equal.
+    key = hash(_key(op, name, PURE, tuple(attributes.items()) if len(attributes) else ()))
     first = known.setdefault(key, op)
     while first is not op and not _are_equal(first, op, name, kind):
         key += 1

@@ -36,6 +36,7 @@ class DoubleBufferLoops(Pass):
     """Unrolls loops by two where that spares copies. `min_bytes`: of what a trip copies; `max_ops`: of a body."""
 
     name: ClassVar[str] = "double-buffer-loops"
+    makes: ClassVar[tuple[str, ...]] = ()
     target: str = DEFAULT_TARGET
     min_bytes: int = 1024
     max_ops: int = 64

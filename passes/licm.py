@@ -37,6 +37,7 @@ class Licm(Pass):
     read."""
 
     name: ClassVar[str] = "licm"
+    makes: ClassVar[tuple[str, ...]] = ()
     max_growth: int = 4
 
     def roots(self) -> tuple[str, ...]:

@@ -15,10 +15,11 @@ from typing import ClassVar
 from stablehlo_py.dialect.attributes import OVERWRITTEN
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.trips import trip_count
-from stablehlo_py.dialect.types import is_tensor, operations, shape
+from stablehlo_py.dialect.types import operations, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._loops import Loop, Trips
 from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.rewrite import defining
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class MarkStacks(Pass):
     """Writes down which carries of `scf.while` are overwritten whole before anybody reads them."""
 
     name: ClassVar[str] = "mark-stacks"
+    makes: ClassVar[tuple[str, ...]] = ()
 
     def roots(self) -> tuple[str, ...]:
         return ("scf.while",)
@@ -40,13 +42,20 @@ class MarkStacks(Pass):
 
 
 def _overwritten(op: ir.Operation) -> list[int]:
-    loop, count = Loop.of(op), trip_count(op, {})
-    if loop is None or not count:
+    loop = Loop.of(op)
+    if loop is None:
+        return []
+    updated = [
+        number
+        for number, value in enumerate(loop.yielded.operands)
+        if defining(value, "hlo.dynamic_update_slice") is not None and shape(value)
+    ]
+    count = trip_count(op, {}) if updated else None
+    if not count:
         return []
     trips = Trips(loop, count)
-    carries = [number for number, value in enumerate(loop.after.arguments) if is_tensor(value) and shape(value)]
     return [
         number
-        for number in carries
+        for number in updated
         if len(list(loop.before.arguments[number].uses)) == 1 and trips.filling(number) is not None
     ]

@@ -42,11 +42,11 @@ class OutlineBatches(Pass):
     def roots(self) -> tuple[str, ...]:
         return ("scf.while",)
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: ir.Module) -> bool:
         """Rewrite `@main` and the regions of its control flow."""
         limits = policy_of(self.target).fusion.batches
         if limits is None:
-            return
+            return False
         loops: list[ir.Operation] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
@@ -63,6 +63,7 @@ class OutlineBatches(Pass):
                 _read_constants(loop)
                 outline(module, loop, f"batch_{count}", KIND, _is_splat, list(loop.results))
                 count += 1
+        return count > 0
 
 
 def _is_worth_it(loop: ir.Operation, batch: Batch, limits: BatchLimits) -> bool:

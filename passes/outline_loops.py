@@ -46,15 +46,16 @@ class OutlineLoops(Pass):
     def roots(self) -> tuple[str, ...]:
         return ("scf.while",)
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: ir.Module) -> bool:
         """Rewrite `@main` and the regions of its control flow."""
         policy = policy_of(self.target).fusion
         if policy.loops is None:
-            return
+            return False
         outliner = _Outliner(module, policy.loops, policy.names.get("straight_line_loop", "straight_line_loop"))
         for function in functions(module)[0]:
             for block in function.regions[0].blocks:
                 outliner.block(block)
+        return outliner.count > 0
 
 
 _TOO_MUCH = 1 << 30

@@ -31,6 +31,7 @@ class SimplifyLoops(RulePass):
     """Drops invariant, equal and dead loop carries; inlines branches and loops whose predicate is constant."""
 
     name: ClassVar[str] = "simplify-loops"
+    makes: ClassVar[tuple[str, ...]] = ()
     table: ClassVar[RuleSet] = LOOPS
 
 

@@ -43,11 +43,10 @@ class TileWeights(RulePass):
         @rules.rule("hlo.constant", where="all readers are dots that want their right operand so")
         def tile_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             "constant -> reshape(transpose(constant of tiles))"
-            uses = list(op.result.uses)
-            of = str(element_type(op.result)).removeprefix("u")
-            if len(shape(op.result)) != 2 or not uses or of not in self.types:
+            if len(shape(op.result)) != 2 or str(element_type(op.result)).removeprefix("u") not in self.types:
                 return None
-            if any(use.owner.operation.name != "hlo.dot" or use.operand_number != 1 for use in uses):
+            uses = list(op.result.uses)
+            if not uses or any(use.owner.operation.name != "hlo.dot" or use.operand_number != 1 for use in uses):
                 return None
             layouts = {wanted(use.owner.operation) for use in uses}
             layout = layouts.pop()

@@ -21,6 +21,7 @@ from stablehlo_py.dialect.evaluate import can_evaluate
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.regions import replace_operands
 from stablehlo_py.dialect.symint import always_at_most
+from stablehlo_py.dialect.trips import trip_count as trips_of
 from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._loops import Loop
@@ -51,6 +52,8 @@ class UnrollLoops(Pass):
         return any(unrolled)
 
     def _unroll(self, op: ir.Operation) -> bool:
+        if (trips_of(op, {}) or 0) > self.max_trips:
+            return False
         loop = Loop.of(op)
         if loop is None or not all(is_pure(view.operation) for view in list(loop.before)[:-1]):
             return False

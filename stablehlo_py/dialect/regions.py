@@ -21,7 +21,11 @@ def _walk(op: ir.Operation | ir.OpView, visit: Callable[[ir.Operation], None]) -
         visit(inner)
         return ir.WalkResult.ADVANCE
 
-    op.operation.walk(called, ir.WalkOrder.PRE_ORDER)
+    op = op.operation
+    if len(op.regions):
+        op.walk(called, ir.WalkOrder.PRE_ORDER)
+    else:
+        visit(op)
 
 
 def defined_values(op: ir.Operation | ir.OpView) -> set[ir.Value]:

@@ -7,6 +7,8 @@ original does, so that constants folded at compile time have the bits of those c
 
 from __future__ import annotations
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 
@@ -31,6 +33,7 @@ def is_integer_dtype(dtype: np.dtype) -> bool:
     return dtype.kind in "iu" or (dtype.kind == "V" and "int" in dtype.name)
 
 
+@cache
 def integer_info(dtype: np.dtype) -> tuple[int, int, int]:
     """(bits, minimum, maximum) of an integer dtype."""
     info = ml_dtypes.iinfo(dtype)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.constants import constant_value, splat
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
@@ -39,13 +37,15 @@ def trip_count(loop: ir.OpView, functions: Mapping[str, ir.Operation]) -> int | 
     number = ir.BlockArgument(left[0]).arg_number
     start = look.constant(loop.operands[number], ())
     step = look.step(terminator(after).operands[number], after.arguments[number])
-    return None if start is None or step is None else _count(start, step, limit, direction)
+    if start is None or step is None:
+        return None
+    return _count(start, step, limit, direction, loop.operands[number].type.element_type)
 
 
-def _count(start: np.ndarray, step: int, limit: np.ndarray, direction: str) -> int | None:
+def _count(start: int, step: int, limit: int, direction: str, type_: ir.IntegerType) -> int | None:
     """Trips of `for (i = start; i <direction> limit; i += step)`; None: in integers of that type it does not end so."""
     sign = -1 if direction in ("GT", "GE") else 1
-    distance = sign * (int(limit) - int(start)) + (direction in ("LE", "GE"))
+    distance = sign * (limit - start) + (direction in ("LE", "GE"))
     by = sign * step
     if direction in ("LT", "LE", "GT", "GE"):
         if distance <= 0:
@@ -54,8 +54,9 @@ def _count(start: np.ndarray, step: int, limit: np.ndarray, direction: str) -> i
             return None
     elif direction != "NE" or by == 0 or distance % by or distance // by < 0:
         return None
-    trips, bounds = -(-distance // by), np.iinfo(start.dtype)
-    return trips if bounds.min <= int(start) + trips * step <= bounds.max else None
+    trips, numbers = -(-distance // by), 1 << type_.width
+    least = 0 if type_.is_unsigned else -numbers // 2
+    return trips if least <= start + trips * step < least + numbers else None
 
 
 def _is_argument(found: tuple[ir.Value, _Calls], block: ir.Block) -> bool:
@@ -96,13 +97,18 @@ class _Look:
             return None
         return found.owner.operation, calls
 
-    def constant(self, value: ir.Value, calls: _Calls) -> np.ndarray | None:
+    def constant(self, value: ir.Value, calls: _Calls) -> int | None:
         """The one integer that a value is."""
         found, _ = self.source(value, calls)
         if isinstance(found, ir.BlockArgument) or found.owner.operation.name != "hlo.constant":
             return None
+        type_ = found.type.element_type
+        if not isinstance(type_, ir.IntegerType) or type_.width == 1:
+            return None
+        if not found.type.rank:
+            return int(splat(found))  # type: ignore[arg-type]
         array = constant_value(found.owner)
-        return array.reshape(()) if array.size == 1 and array.dtype.kind in "iu" else None
+        return int(array.reshape(())) if array.size == 1 else None
 
     def step(self, value: ir.Value, counter: ir.Value) -> int | None:
         """The constant by which a value is more than the counter."""
@@ -115,5 +121,5 @@ class _Look:
             if left != (counter, ()) and sign > 0:
                 left, right = right, left
             step = self.constant(*right)
-            return None if step is None or left != (counter, ()) else sign * int(step)
+            return None if step is None or left != (counter, ()) else sign * step
         return None

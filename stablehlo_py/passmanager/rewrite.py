@@ -93,13 +93,35 @@ class Rule:
         return not self.needs or not self.needs.isdisjoint(makers)
 
 
+class RuleTable(dict[str, tuple[Rule, ...]]):
+    """Rules by root op name, in order."""
+
+    def __init__(self, rules: Mapping[str, tuple[Rule, ...]]) -> None:
+        super().__init__(rules)
+        self._matching: dict[tuple[str, tuple[str, ...]], tuple[Rule, ...]] = {}
+
+    def candidates(self, name: str, makers: tuple[str, ...]) -> tuple[Rule, ...]:
+        """Those of an op whose operands ops of these names make. Kept for all programs, as ops of few operands are
+        always the same."""
+        key = name, makers
+        found = self._matching.get(key)
+        if found is None:
+            found = tuple([rule for rule in self[name] if rule.may_match(name, makers)])
+            if len(makers) <= _FEW_OPERANDS and len(self._matching) < _MOST_KEPT:
+                self._matching[key] = found
+        return found
+
+
+_FEW_OPERANDS, _MOST_KEPT = 4, 1 << 13
+
+
 @dataclass
 class RuleSet:
     """An ordered table of rules; sets add with `+`. Rule names are unique within a set."""
 
     name: str
     rules: list[Rule] = field(default_factory=list)
-    _tables: dict[tuple[int, tuple[str, ...]], dict[str, tuple[Rule, ...]]] = field(default_factory=dict, repr=False)
+    _tables: dict[tuple[int, tuple[str, ...]], RuleTable] = field(default_factory=dict, repr=False)
 
     def rule(
         self,
@@ -155,14 +177,14 @@ class RuleSet:
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
 
-    def table(self, disable: Iterable[str] = ()) -> Mapping[str, tuple[Rule, ...]]:
+    def table(self, disable: Iterable[str] = ()) -> RuleTable:
         """Rules by root op name, in order, without the disabled ones. Raises OptionError for an unknown name."""
         key = len(self.rules), tuple(disable)
         if key not in self._tables:
             self._tables[key] = self._table(set(key[1]))
         return self._tables[key]
 
-    def _table(self, off: set[str]) -> dict[str, tuple[Rule, ...]]:
+    def _table(self, off: set[str]) -> RuleTable:
         for unknown in sorted(off - {rule.name for rule in self.rules}):
             remedy = near_miss(unknown, [rule.name for rule in self.rules])
             raise OptionError(f"rule set '{self.name}' has no rule '{unknown}' to disable", remedy=remedy)
@@ -171,7 +193,7 @@ class RuleSet:
             if rule.name not in off:
                 for root in rule.roots:
                     table.setdefault(root, []).append(rule)
-        return {root: tuple(rules) for root, rules in table.items()}
+        return RuleTable({root: tuple(rules) for root, rules in table.items()})
 
 
 @dataclass(frozen=True)
@@ -447,14 +469,13 @@ def _seeds(anchor: ir.Operation, table: Container[str]) -> list[ir.Operation]:
 
 def _drain(
     driver: Rewriter,
-    table: Mapping[str, tuple[Rule, ...]],
+    table: RuleTable,
     statistics: Statistics,
     limit: int,
     stop_after: int | None,
     rule_set: str,
 ) -> None:
     pending, rewrites = driver._pending, 0
-    matching: dict[tuple[str, tuple[str, ...]], tuple[Rule, ...]] = {}
     while pending:
         key, op = pending.popitem()
         statistics.visited += 1
@@ -464,16 +485,10 @@ def _drain(
             driver.erase(op)
             statistics.erased += 1
             continue
-        rules = table.get(name)
-        if rules is None:
+        if name not in table:
             continue
-        makers = _makers(op)
-        candidates = matching.get((name, makers))
-        if candidates is None:
-            candidates = tuple(rule for rule in rules if rule.may_match(name, makers))
-            matching[name, makers] = candidates
         constant: object = _NOT_READ
-        for rule in candidates:
+        for rule in table.candidates(name, _makers(op)):
             if rule.constants:
                 if constant is _NOT_READ:
                     constant = splat(op.operands[1])
