@@ -174,8 +174,15 @@ def store_rows(
     def columns(j: Index) -> None:
         _stored(f, of, pointer, n, lanes, j, [get(j, number) for number in range(many)])
 
-    many = lanes // 2 if of.is_complex else lanes
+    many = lanes // 2 if of.is_complex else _stored_at_once(of.storage.bits, lanes)
     _sweep(f, n, lanes, many, single, columns)
+
+
+def _stored_at_once(bits: int, lanes: int) -> int:
+    """How many columns of such elements are transposed at once when they are stored: 128 bits of a row, which take few
+    shuffles and the least code; pairs would take more time than whole squares."""
+    block = 128 // bits
+    return block if 2 < block < lanes else lanes
 
 
 def _loaded(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, j: Index) -> list[Lanes]:
@@ -225,8 +232,15 @@ def _stored(
 ) -> None:
     """The opposite of `_loaded`."""
     if not of.is_complex:
-        start = f.gep(pointer, j, of.storage)
-        for lane, row in enumerate(transposed(f, [column for column in columns if isinstance(column, Value)])):
+        start, many = f.gep(pointer, j, of.storage), len(columns)
+        rows = [column for column in columns if isinstance(column, Value)]
+        if many < lanes:
+            pieces = [range(at, at + many) for at in range(0, lanes, many)]
+            turned = _turned(f, rows)
+            rows = [f.shuffle(row, row, piece) for piece in pieces for row in turned]
+        else:
+            rows = transposed(f, rows)
+        for lane, row in enumerate(rows):
             types.store(f, of, row, start, lane * n)
         return
     units, start = lanes // 2, f.gep(pointer, f.imul(j, 2), of.storage)
