@@ -88,6 +88,10 @@ def _divide(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
             return real_math.remainder(f, a, b)
         return quotients.by_constant(f, op, a) or f.fdiv(a, b)
     unsigned = _operand_element(op).unsigned
+    name = ("u" if unsigned else "s") + ("div" if is_division else "rem")
+    divisor = quotients.constant_of(op.operands[1])
+    if divisor not in (None, 0, -1):
+        return f.binary(name, a, b)
     by_zero = f.cmp("eq", b, _zero(f, b))
     undefined = by_zero
     if not unsigned:
@@ -97,12 +101,12 @@ def _divide(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     safe = f.select(undefined, f.const(1, b.type), b)
     # Few CPUs divide vectors of integers, most divide vectors of floats. By a constant LLVM multiplies.
     as_floats = f.emit.divides_as_floats and not (f.emit.target and f.emit.target.divides_integers)
-    if as_floats and a.type.lanes > 1 and 8 <= a.type.bits <= 32 and quotients.constant_of(op.operands[1]) is None:
+    if as_floats and a.type.lanes > 1 and 8 <= a.type.bits <= 32 and divisor is None:
         result = _quotient_of_floats(f, a, safe, unsigned)
         if not is_division:
             result = f.binary("sub", a, f.binary("mul", result, safe))
     else:
-        result = f.binary(("u" if unsigned else "s") + ("div" if is_division else "rem"), a, safe)
+        result = f.binary(name, a, safe)
     return f.select(by_zero, _ones(f, a) if is_division else a, result)
 
 
