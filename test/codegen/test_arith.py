@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from one_kernel import build_fusion, here, run_kernel
+from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
 from stablehlo_py.backends.cpu.target import AVX2, AVX512
 from stablehlo_py.dialect import build
@@ -136,6 +136,24 @@ def test_integer_division_never_traps(op: str, element: str) -> None:
     wrapped = [(value - low) % (1 << bits) + low for value in expected]
     result = evaluate(op, [x, y], [element] * 2, element, TARGETS[-1])
     assert [int(value) for value in result] == wrapped
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2, 7])
+@pytest.mark.parametrize("element", SIGNED + UNSIGNED)
+@pytest.mark.parametrize("op", ["divide", "remainder"])
+def test_division_by_a_known_integer(op: str, element: str, number: int) -> None:
+    x = numbers(element, 1)
+    divisor = np.full_like(x, np.asarray(number).astype(x.dtype))
+
+    def body(x: ir.Value) -> ir.Value:
+        one = build.constant(divisor[0], ir.Type.parse(element))
+        return build.value(op, x.type, x, build.value("broadcast", x.type, one, dimensions=[]))
+
+    text = build_fusion("loop", [f"tensor<{COUNT}x{element}>"], body)
+    agree(run_kernel(text, [x], TARGETS[-1])[0], evaluate(op, [x, divisor], [element] * 2, element, TARGETS[-1]))
+    if number > 0:  # nothing asks whether it is zero
+        functions = compile_kernel(text, TARGETS[-1]).kernel.functions
+        assert not any('llvm.icmp "eq"' in text for text in functions.values())
 
 
 @both_targets
