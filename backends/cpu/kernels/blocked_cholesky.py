@@ -76,6 +76,10 @@ class _Blocks:
         """Of a matrix as panels."""
         return self.padded**2 * self.of.bytes
 
+    def _parted(self, f: Function, number: Value, each: int) -> tuple[Index, Index]:
+        """The matrix of an iteration, of which each has so many, and which of these it is."""
+        return (0, number) if self.batch == 1 else (f.idiv(number, each), f.irem(number, each))
+
     def _panel(self, f: Function, matrix: Index, number: Index) -> Value:
         """Where a panel begins."""
         place = f.imul(f.iadd(f.imul(matrix, self.panels), number), self.padded * self.width * self.of.bytes)
@@ -133,7 +137,7 @@ class _Blocks:
         """A phase of `body(where its matrix begins, panel, its number, valid columns)` for all panels."""
 
         def one(number: Value) -> None:
-            matrix, panel = f.idiv(number, self.panels), f.irem(number, self.panels)
+            matrix, panel = self._parted(f, number, self.panels)
             base, start = f.imul(matrix, self.n * self.n), self._panel(f, matrix, panel)
             if self.padded == self.n:
                 body(base, start, panel, self.width)
@@ -191,11 +195,12 @@ class _Blocks:
         step = self._read_step(f)
 
         def iteration(number: Value) -> None:
-            matrix, panel = f.idiv(number, most), f.index(f.iadd(step.panel, f.irem(number, most)))
+            matrix, after = self._parted(f, number, most)
+            panel = f.index(f.iadd(step.panel, after))
             # One iteration factors the block.
             is_first = f.cmp("eq", panel, step.panel)
-            after = f.select(step.factors, f.select(is_first, step.panels, panel), f.index(f.iadd(panel, 1)))
-            f.loop(panel, f.imin(after, step.panels), 1, lambda panel: self._panel_step(f, step, matrix, panel))
+            end = f.select(step.factors, f.select(is_first, step.panels, panel), f.index(f.iadd(panel, 1)))
+            f.loop(panel, f.imin(end, step.panels), 1, lambda panel: self._panel_step(f, step, matrix, panel))
 
         f.loop(f.begin, f.end, 1, iteration)
         return phase(f, self.batch * most, 0.125 * MOST_VECTORS * BLOCK * self.n)
