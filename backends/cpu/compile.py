@@ -29,8 +29,9 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.program import CpuProgram, may_be_light
 from stablehlo_py.backends.cpu.signature import global_of, signature, stamped
 from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
+from stablehlo_py.backends.cpu.table_objects import object_of_tables
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
-from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter, unoptimized
+from stablehlo_py.codegen.emitters.llvm_ir import LlvmIrEmitter, LlvmIrWithoutTables, TableApart, unoptimized
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.context import make_context
@@ -46,11 +47,12 @@ from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, StageCo
 
 @dataclass(frozen=True)
 class Generated:
-    """The native code of a module, not yet compiled: units of its kernels, which came first, and of its entries; the
-    program, and of one with dynamic dimensions the layout of its sizes."""
+    """The native code of a module, not yet compiled: units of its kernels, which came first, and of its entries; tables
+    that are not in their texts; the program, and of one with dynamic dimensions the layout of its sizes."""
 
     kernels: list[Unit]
     entries: list[Unit]
+    tables: dict[str, bytes]
     program: CpuProgram
     layout: DynamicLayout | None
 
@@ -90,17 +92,17 @@ def generate(
     if sizes is None:
         require(int(arena_bytes(module)), "the arena of this model")
     layout = None
-    units, kernels = _kernels(module, target, sizes, compiler, look)
+    units, kernels, tables = _kernels(module, target, sizes, compiler, look)
     if compiler:
         compiler.pause()
     program = CpuProgram(module, kernels, target, options.thread_count, sizes)
     externals = tuple(program.externals().items())
-    entries = [Unit((ENTRY,), program.text(), externals, is_ir=target.emits is LlvmIrEmitter)]
+    entries = [Unit((ENTRY,), program.text(), externals, is_ir=issubclass(target.emits, LlvmIrEmitter))]
     if sizes is not None:
         checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
         function, layout = emit_sizes(module, sizes, program.arena_bytes, checks, target.emitter())
         entries.append(Unit.of(function))
-    return Generated(units, entries, program, layout)
+    return Generated(units, entries, tables, program, layout)
 
 
 def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> str:
@@ -133,6 +135,8 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
             made.stages = StageContents({"kernels": render(code.units) if emitted is target else again})
             made.helpers = helper_objects(_helpers(made))
             made.objects = _objects(compiler, code, global_of(signature(made), emitted.emits))
+            if code.tables:
+                made.objects.append(object_of_tables(code.tables, target.architecture))
         except BaseException:
             compiler.abandon()
             raise
@@ -143,7 +147,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
 def _as_compiled(target: CpuTarget) -> CpuTarget:
     """The target with what writes code that is compiled at once: in LLVM IR, where LLVM reads that itself. The same in
     the llvm dialect is a stage, which a cache keeps."""
-    return _in_llvm_ir(target) if code_generator() else target
+    return _in_llvm_ir(target, LlvmIrWithoutTables) if code_generator() else target
 
 
 def _objects(compiler: ObjectCompiler, code: Generated, signed: str) -> list[bytes]:
@@ -180,7 +184,7 @@ def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Gener
             raise _NotLight
 
     try:
-        code = generate(module, _in_llvm_ir(target, is_light=True), options, look=look)
+        code = generate(module, _in_llvm_ir(target, LlvmIrEmitter, is_light=True), options, look=look)
     except _NotLight:
         return None
     size = sum(len(unit.text) for unit in code.units)
@@ -188,8 +192,8 @@ def _light_code(module: ir.Module, target: CpuTarget, options: Options) -> Gener
 
 
 @cache
-def _in_llvm_ir(target: CpuTarget, *, is_light: bool = False) -> CpuTarget:
-    return replace(target, emits=LlvmIrEmitter, is_light=is_light)
+def _in_llvm_ir(target: CpuTarget, emitter: type[LlvmIrEmitter], *, is_light: bool = False) -> CpuTarget:
+    return replace(target, emits=emitter, is_light=is_light)
 
 
 def _light_objects(code: Generated, data: bytes, threads: int) -> list[bytes]:
@@ -216,9 +220,10 @@ def _kernels(
     sizes: SizeTable | None = None,
     compiler: ObjectCompiler | None = None,
     look: Callable[[Kernel], None] = lambda kernel: None,
-) -> tuple[list[Unit], dict[str, Kernel]]:
+) -> tuple[list[Unit], dict[str, Kernel], dict[str, bytes]]:
     kernels: dict[str, Kernel] = {}
     units: list[Unit] = []
+    tables: dict[str, bytes] = {}
 
     def add(*added: Unit) -> None:
         for unit in added:
@@ -230,7 +235,7 @@ def _kernels(
     known: dict[tuple[str, ...], str] = {}
     # A network's convolutions of one pixel, which are products, share tiles with the others.
     levels = 2 if any(function.attributes[FUSION].value == "convolution" for function in fusions(module)) else 1
-    target, is_ir = replace(target, shares_functions=True, tile_levels=levels), target.emits is LlvmIrEmitter
+    target, is_ir = replace(target, shares_functions=True, tile_levels=levels), issubclass(target.emits, LlvmIrEmitter)
     for name, kernel in kernels_of(module, lambda function: emit_kernel(function, target, sizes), "CPU"):
         look(kernel)
         # A kernel's functions travel together: phases may call helpers of the same kernel.
@@ -239,11 +244,12 @@ def _kernels(
         kernels[name] = kernel if owner == name else _with_functions_of(kernel, name, owner)
         if not kernel.functions or owner != name:  # nothing to do, as in a scatter of nothing, or nothing new
             continue
+        tables.update((name, text.content) for name, text in kernel.tables.items() if isinstance(text, TableApart))
         add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items()), is_ir=is_ir))
         unknown = [(symbol, text) for symbol, text in kernel.common.items() if symbol not in common]
         add(*(Unit((symbol,), text, is_common=True, is_ir=is_ir) for symbol, text in unknown))
         common.update(kernel.common)
-    return units, kernels
+    return units, kernels, tables
 
 
 def _owner(name: str, kernel: Kernel, known: dict[tuple[str, ...], str]) -> str:

@@ -77,7 +77,9 @@ _MAGIC, _RELOCATABLE = b"\x7fELF\x02\x01", 1  # 64 bits, little-endian; ET_REL
 CONTENT, SYMBOLS, RELOCATIONS, NOTES = 1, 2, 4, 7  # SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOTE
 WRITE, ALLOCATE, EXECUTE = 1, 2, 4  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR
 UNDEFINED, RESERVED = 0, 0xFF00  # SHN_UNDEF, SHN_LORESERVE
-LOCAL = 0  # STB_LOCAL
+TEXTS = 3  # SHT_STRTAB
+LOCAL, GLOBAL = 0, 1 << 4  # STB_LOCAL, STB_GLOBAL as they lie in a symbol's info, beside its type:
+OBJECT, FUNCTION, SECTION_SYMBOL = 1, 2, 3  # STT_OBJECT, STT_FUNC, STT_SECTION
 _FRAMES = ".eh_frame"
 _TOO_EARLY = "is damaged: an object file ends too early"
 
@@ -185,6 +187,19 @@ class ObjectFile:
             if row.type != CONTENT or row.flags & WRITE:
                 raise damaged(f"has a section {name}, which is not only read")
             yield number, bool(row.flags & EXECUTE)
+
+
+class Names:
+    """A table of names."""
+
+    def __init__(self) -> None:
+        self.content = bytearray(1)
+
+    def add(self, name: str) -> int:
+        """Where it lies."""
+        place = len(self.content)
+        self.content += name.encode() + b"\0"
+        return place
 
 
 def pack_file(machine: int, flags: int, sections: Sequence[tuple[Section, bytes]], names: int) -> bytes:

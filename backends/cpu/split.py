@@ -14,10 +14,16 @@ from stablehlo_py.backends.cpu.elf import (
     ALLOCATE,
     CONTENT,
     EXECUTE,
+    FUNCTION,
+    GLOBAL,
+    OBJECT,
     RELOCATIONS,
+    SECTION_SYMBOL,
     SYMBOL,
     SYMBOLS,
+    TEXTS,
     UNDEFINED,
+    Names,
     ObjectFile,
     Section,
     Symbol,
@@ -26,9 +32,8 @@ from stablehlo_py.backends.cpu.elf import (
 )
 
 _RELOCATION = Struct("<QIIq")
-_LINK_INFO, _TEXTS = 0x40, 3  # SHF_INFO_LINK, SHT_STRTAB
-_GLOBAL, _TYPE = 1 << 4, 0xF  # STB_GLOBAL; the rest of a symbol's info
-_OBJECT, _FUNCTION, _SECTION = 1, 2, 3  # STT_OBJECT, STT_FUNC, STT_SECTION
+_LINK_INFO = 0x40  # SHF_INFO_LINK
+_TYPE = 0xF  # of a symbol's info
 _VECTOR = 64  # bytes of the largest one
 _CODE, _CODE_RELOCATIONS, _CONSTANTS, _SYMBOLS, _NAMES = range(1, 6)  # sections
 
@@ -45,7 +50,7 @@ def function_object(file: ObjectFile, symbol: str) -> bytes:
         LoadError: it needs more than constants and functions of other files.
     """
     number = file.names.index(section_of(symbol))
-    return _taken_out(file, number, [Symbol(0, _GLOBAL | _FUNCTION, 0, number, 0, file.rows[number].size)], [symbol])
+    return _taken_out(file, number, [Symbol(0, GLOBAL | FUNCTION, 0, number, 0, file.rows[number].size)], [symbol])
 
 
 def remaining_object(file: ObjectFile, symbols: Sequence[str]) -> bytes:
@@ -56,7 +61,7 @@ def remaining_object(file: ObjectFile, symbols: Sequence[str]) -> bytes:
         LoadError: as `function_object`.
     """
     named = dict(zip(file.symbol_names, file.symbol_rows, strict=True))
-    data = {name: row for name, row in named.items() if row.info & _TYPE == _OBJECT}
+    data = {name: row for name, row in named.items() if row.info & _TYPE == OBJECT}
     given = [*symbols, *(name for name, row in data.items() if row.is_exchanged)]
     kept = sorted({row.section for row in data.values()})
     return _taken_out(file, named[symbols[0]].section, [named[name] for name in given], given, kept)
@@ -91,15 +96,15 @@ def _taken_out(
             else:
                 target, addend = 1, constants.place(named.section, named.value + addend)
             relocations.append(_RELOCATION.pack(place, type_, target, addend))
-    names = _Names()
+    names = Names()
     inside = [
         row._replace(name=names.add(name), section=places[row.section]) for name, row in zip(symbols, rows, strict=True)
     ]
     all_symbols = [
         Symbol(0, 0, 0, UNDEFINED, 0, 0),
-        *(Symbol(0, _SECTION, 0, section, 0, 0) for section in sections_of),
+        *(Symbol(0, SECTION_SYMBOL, 0, section, 0, 0) for section in sections_of),
         *inside,
-        *(Symbol(names.add(name), _GLOBAL, 0, UNDEFINED, 0, 0) for name in outside),
+        *(Symbol(names.add(name), GLOBAL, 0, UNDEFINED, 0, 0) for name in outside),
     ]
     alignment = file.rows[number].alignment
     texts = [names.add(name) for name in (".text", ".rela.text", ".rodata", ".symtab", ".strtab")]
@@ -109,7 +114,7 @@ def _taken_out(
         Section(texts[1], RELOCATIONS, _LINK_INFO, *in_file, _SYMBOLS, _CODE, 8, _RELOCATION.size),
         Section(texts[2], CONTENT, ALLOCATE, *in_file, 0, 0, constants.alignment, 0),
         Section(texts[3], SYMBOLS, 0, *in_file, _NAMES, first, 8, SYMBOL.itemsize),
-        Section(texts[4], _TEXTS, 0, *in_file, 0, 0, 1, 0),
+        Section(texts[4], TEXTS, 0, *in_file, 0, 0, 1, 0),
         *(
             Section(names.add(file.names[each]), CONTENT, ALLOCATE, *in_file, 0, 0, file.rows[each].alignment, 0)
             for each in data
@@ -119,18 +124,6 @@ def _taken_out(
     code = [bytes(file.data(number)), b"".join(relocations), bytes(constants.content), packed, bytes(names.content)]
     contents = [*code, *(bytes(file.data(each)) for each in data)]
     return pack_file(file.machine, file.flags, list(zip(sections, contents, strict=True)), _NAMES)
-
-
-class _Names:
-    """A table of names."""
-
-    def __init__(self) -> None:
-        self.content = bytearray(1)
-
-    def add(self, name: str) -> int:
-        place = len(self.content)
-        self.content += name.encode() + b"\0"
-        return place
 
 
 class _Constants:

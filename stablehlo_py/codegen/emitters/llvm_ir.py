@@ -9,6 +9,7 @@ branch ends is known when all code is in its place: what is hoisted later may ha
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -38,6 +39,7 @@ class _Types(dict[str, str]):
 
 _TYPES = _Types({"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", PTR.text: "ptr"})
 _PREFIXES = {F16: "0xH", BF16: "0xR"}
+ALIGNMENT = 64  # bytes, of tables
 # What LLVM requires beside the operands of some intrinsics.
 _FLAGS = dict.fromkeys(("ctlz", "cttz"), "i1 false")
 
@@ -152,7 +154,7 @@ class LlvmIrEmitter(Emitter):
     @classmethod
     def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
         little = numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()
-        return f"@{name} = internal constant {_bytes(little)}, align 64"
+        return f"@{name} = internal constant {_bytes(little)}, align {ALIGNMENT}"
 
     @classmethod
     def section(cls, name: str, section: str, content: bytes) -> str:
@@ -488,3 +490,27 @@ def _bytes(content: bytes) -> str:
     escape = "\\"
     listed = f"{escape}{content.hex(escape)}" if content else ""
     return f'[{len(content)} x i8] c"{listed}"'
+
+
+class TableApart(str):
+    """The declaration of a table that another object file has. It names a digest of the `content`: where that differs,
+    so does the text."""
+
+    content: bytes
+
+
+class LlvmIrWithoutTables(LlvmIrEmitter):
+    """The same, but long tables are declared only (`TableApart`): LLVM takes 8 ms for a megabyte that it would read,
+    and write as it is."""
+
+    LONG = 4096  # bytes
+
+    @classmethod
+    def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
+        if numbers.nbytes < cls.LONG:
+            return super().table(name, numbers, element)
+        content = numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()
+        digest = hashlib.blake2b(content).hexdigest()
+        declared = TableApart(f"@{name} = external constant [{len(content)} x i8], align {ALIGNMENT} ; {digest}")
+        declared.content = content
+        return declared

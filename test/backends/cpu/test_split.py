@@ -4,6 +4,7 @@ whatever a process compiled before."""
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +18,14 @@ from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.signature import global_of
 from stablehlo_py.backends.cpu.split import function_object, remaining_object, section_of
+from stablehlo_py.backends.cpu.table_objects import object_of_tables
 from stablehlo_py.backends.cpu.target import host_target
-from stablehlo_py.codegen.builder import F64, Function
+from stablehlo_py.codegen.builder import F32, F64, Function
+from stablehlo_py.codegen.emitters.llvm_ir import ALIGNMENT, LlvmIrEmitter, LlvmIrWithoutTables, TableApart
 from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.codegen.target import host_architecture
 from stablehlo_py.errors import LoadError
+from stablehlo_py.runtime.loading import executable
 
 OPTIONS = shlo.Options(isolate=False, cache_dir=None)
 
@@ -176,3 +181,33 @@ def test_no_more_is_kept_than_allowed() -> None:
     assert known.all_of(["b", "d"], make) == [b"b", b"d"]  # c goes
     known.all_of(["a", "b", "c"], make)
     assert made == ["a", "b", "c", "d", "c"]
+
+
+def test_tables_are_an_object_file() -> None:
+    tables = {"odd": bytes(range(7)), "table": np.arange(100.0).tobytes()}
+    code = NativeCode([object_of_tables(tables, host_architecture())])
+    for name, content in tables.items():
+        assert code.address(name) % ALIGNMENT == 0
+        assert ctypes.string_at(code.address(name), len(content)) == content
+
+
+def test_long_tables_are_declared_only() -> None:
+    numbers = np.arange(2000.0, dtype=np.float32)
+    short, long = (LlvmIrWithoutTables.table("t", numbers[:size], F32) for size in (1000, 2000))
+    assert short == LlvmIrEmitter.table("t", numbers[:1000], F32)
+    assert isinstance(long, TableApart)
+    assert long.content == numbers.tobytes()
+    assert long != LlvmIrWithoutTables.table("t", numbers + 1, F32)
+
+
+def test_programs_with_long_tables_are_the_same_in_bits(tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<4x1024xcomplex<f32>>) -> tensor<4x1024xcomplex<f32>> {
+      %0 = stablehlo.fft %x, type = FFT, length = [1024] : (tensor<4x1024xcomplex<f32>>) -> tensor<4x1024xcomplex<f32>>
+      return %0 : tensor<4x1024xcomplex<f32>>
+    }"""
+    values = np.random.default_rng(1).normal(size=(4, 1024, 2)).astype(np.float32).view(np.complex64)[..., 0]
+    found = []
+    for folder in (None, tmp_path):  # a cache keeps the dialect, whose modules have all tables
+        made = compile_program(text, options=shlo.Options(isolate=False, cache_dir=folder))
+        found.append(np.asarray(executable(made)(values)[0]).tobytes())
+    assert found[0] == found[1]
