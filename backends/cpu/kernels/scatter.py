@@ -4,7 +4,8 @@ threads.
 Spec: section scatter. For every scatter index the window's in-bounds part is a box (or, where windows count as a whole,
 dialect/scatter_windows.py, all of it or nothing); its innermost dimension is
 vectorized where it is contiguous in operands and updates. Threads are owners of places: each goes through all indices,
-and combines what lies in its part of the operand.
+and combines what lies in its part of the operand. It lists those of a few hundred indices first, since which
+thread has a place cannot be predicted: a branch for each would take as long as half a row.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from dataclasses import dataclass
 from functools import cache, partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import nest, offset
+from stablehlo_py.backends.common.loops import nest, offset, unravel
 from stablehlo_py.backends.common.scatter import ScatterLayout
-from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import F32, F64, Function, Index, Value
+from stablehlo_py.codegen.builder import F32, F64, I64, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import affine_of, delinearized, lane_index
+from stablehlo_py.codegen.index import Affine, affine_of, delinearized, lane_index
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
@@ -39,8 +40,9 @@ from stablehlo_py.mlir import ir
 UPDATE_NS, VECTOR_NS, LINE_NS, LINE_BYTES = 1.5, 0.25, 2.5, 64
 TOGETHER = 4  # updates of single elements in a trip of the loop over them
 # Owners have every OWNERS-th piece, as popular places lie side by side, of PIECE_BYTES, as processors fetch lines near
-# what they write. A thread passes over another's update in OTHERS_NS, and does at least OTHERS_SHARE times of that.
-OWNERS, PIECE_BYTES, OTHERS_NS, OTHERS_SHARE = 16, 1024, 1.0, 3
+# what they write. A thread looks at BLOCK indices at a time, at each for LOOK_NS, and does at least LOOK_SHARE times of
+# that.
+OWNERS, PIECE_BYTES, BLOCK, LOOK_NS, LOOK_SHARE = 16, 1024, 256, 0.5, 3
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -52,14 +54,14 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     are_stored = all(value in fusion.inputs for value in op.operands[count + 1 :])
     layout = ScatterLayout.of(op).flat(merged=are_stored)  # computed, they would be divided by lanes
     if num_elements(op.operands[count + 1]):
-        f = phase_function(fusion, target, ".update")
-        parts.append(finished(f, *_emit_updates(f, fusion, op, count, layout, target)))
+        part, room = _updates(fusion, op, count, layout, target)
+        return Kernel.of(*parts, part, private_bytes=room)
     return Kernel.of(*parts)
 
 
-def _emit_updates(
-    f: Function, fusion: Fusion, op: ir.OpView, count: int, layout: ScatterLayout, target: CpuTarget
-) -> tuple[IntLike, float, int]:
+def _updates(fusion: Fusion, op: ir.OpView, count: int, layout: ScatterLayout, target: CpuTarget) -> tuple[Part, int]:
+    """The updates, and the bytes that each thread needs for itself."""
+    f = phase_function(fusion, target, ".update")
     rank = len(layout.operand)
     operand_strides, update_strides = row_major_strides(layout.operand), row_major_strides(layout.updates)
     index_strides = row_major_strides(layout.indices)
@@ -87,8 +89,6 @@ def _emit_updates(
         starts = layout.starts(place, index)
         bounds: list[tuple[Index, Index]] = []
         inside: list[Value] = []  # a test instead of a loop's bounds
-        if owners:
-            inside.append(owners.have(f, starts))
         for dimension in range(rank):
             low: Index = 0
             high: Index = layout.window(dimension)
@@ -110,37 +110,38 @@ def _emit_updates(
                 if dimension in layout.window_of:
                     source = f.iadd(source, f.imul(index, update_strides[layout.window_of[dimension]]))
                     at[layout.window_of[dimension]] = index
+            # Made once: vectors have in common what is computed from the same terms.
+            place_of = {d: affine_of(f.index(index), layout.updates[d] - 1) for d, index in at.items()}
             if contiguous:
                 low, high = bounds[last]
                 length = layout.window(last)
-                vector = partial(vector_at, at, to, source)
+                vector = partial(vector_at, place_of, to, source)
                 if isinstance(length, int) and (low, high) == (0, length):
                     _row_of_vectors(f, length, lanes, vector)
                 else:
                     mask = partial(f.tail_mask, lanes=lanes) if lanes > 1 else lambda remaining: None
                     f.loop(low, high, lanes, lambda i: vector(i, lanes, mask(f.isub(high, i))))
             else:
-                elements_at(at, to, source, 1, None)
+                elements_at(place_of, to, source, 1, None)
 
         if inside:
             f.if_(reduce(partial(f.binary, "and"), inside), lambda: nest(f, outer, row))
         else:
             nest(f, outer, row)
 
-    def update(value: ir.Value, at: dict[int, Index], source: Index, lanes: int, mask: Value | None) -> Lanes:
+    def update(value: ir.Value, at: dict[int, Affine], source: Index, lanes: int, mask: Value | None) -> Lanes:
         if value in fusion.inputs:
             return types.load(f, element(value), operand(f, fusion, value), source, lanes, mask)
-        indices = [affine_of(f.index(at[dimension]), size - 1) for dimension, size in enumerate(layout.updates)]
-        if contiguous:
-            indices[-1] = lane_index(at[len(indices) - 1], layout.updates[-1], lanes)
+        indices = [at[dimension] for dimension in range(len(layout.updates))]
         return computed(lanes).at(value, delinearized(layout.updates, indices), mask)
 
     def vector_at(
-        at: dict[int, Index], to: Index, source: Index, i: Index, lanes: int, mask: Value | None = None
+        at: dict[int, Affine], to: Index, source: Index, i: Index, lanes: int, mask: Value | None = None
     ) -> None:
-        elements_at({**at, len(layout.updates) - 1: i}, f.iadd(to, i), f.iadd(source, i), lanes, mask)
+        along = lane_index(i, layout.updates[-1], lanes)
+        elements_at({**at, len(layout.updates) - 1: along}, f.iadd(to, i), f.iadd(source, i), lanes, mask)
 
-    def elements_at(at: dict[int, Index], to: Index, source: Index, lanes: int, mask: Value | None) -> None:
+    def elements_at(at: dict[int, Affine], to: Index, source: Index, lanes: int, mask: Value | None) -> None:
         old = [types.load(f, element(op.operands[n]), f.parameters[f"out{n}"], to, lanes, mask) for n in range(count)]
         new = [update(op.operands[count + 1 + n], at, source, lanes, mask) for n in range(count)]
         for n, value in enumerate(combine([*old, *new])):
@@ -148,8 +149,11 @@ def _emit_updates(
                 value = f.opaque(value)  # LLVM stores a choice between what was there and other values with a mask
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
+    if owners:
+        owners.each_update(f, counts, lambda place: layout.starts(place, index), one)
+        return finished(f, OWNERS, work_ns / OWNERS, owners.grain), BLOCK * I64.bits // 8
     _each_update(f, counts, 1 if contiguous else TOGETHER, one)
-    return (OWNERS, work_ns / OWNERS, owners.grain) if owners else (1, work_ns, 1)
+    return finished(f, 1, work_ns), 0
 
 
 @dataclass(frozen=True)
@@ -171,13 +175,46 @@ class _Owners:
         """For so many updates; None: they are no work for two threads."""
         moved = [d for d in layout.index_of if layout.window(d) == 1]
         dimension = max(moved, key=lambda d: size_hint(layout.operand[d]), default=None)
-        grain = COSTS.grain(work_ns / OWNERS, max(COSTS.grain_ns, OTHERS_SHARE * OTHERS_NS * updates))
+        grain = COSTS.grain(work_ns / OWNERS, max(COSTS.grain_ns, LOOK_SHARE * LOOK_NS * updates))
         if dimension is None or 2 * grain > OWNERS:
             return None
         place_bytes = max(1, size_hint(row_major_strides(layout.operand)[dimension]) * bits // 8)
         return cls(dimension, max(0, math.ceil(math.log2(PIECE_BYTES / place_bytes))), grain)
 
-    def have(self, f: Function, starts: Sequence[Index]) -> Value:
+    def each_update(
+        self,
+        f: Function,
+        counts: list[IntLike],
+        starts: Callable[[list[Index]], list[Index]],
+        one: Callable[[list[Index]], None],
+    ) -> None:
+        """`one` for every place of updates whose window, which begins at `starts`, the owners of this range have."""
+        total = math.prod(counts)
+        places = f.private  # in a block, of the updates that they have
+        have_all = f.cmp("eq", f.index(f.isub(f.end, f.begin)), f.const(OWNERS))
+
+        def list_own(first: Index, size: Index) -> list[Value]:
+            def look(i: Value, found: Value) -> Value:
+                f.store(i, places, found)
+                have = self._have(f, starts(unravel(f, f.iadd(first, i), counts)))
+                return f.binary("add", found, f.cast("zext", have, I64))
+
+            return f.loop(0, size, 1, look, [f.const(0)])
+
+        def block(first: Index) -> None:
+            size = f.imin(BLOCK, f.isub(total, first))
+
+            def own(n: Value) -> None:
+                # A branch, not a choice: nothing waits for a list that is not read.
+                (number,) = f.if_(have_all, lambda: n, lambda: f.load(I64, places, n))
+                one(unravel(f, f.iadd(first, number), counts))
+
+            (found,) = f.if_(have_all, lambda: f.index(size), lambda: list_own(first, size))
+            f.loop(0, found, 1, own)
+
+        f.loop(0, total, BLOCK, block)
+
+    def _have(self, f: Function, starts: Sequence[Index]) -> Value:
         """Whether the owners of this range have a window that begins there."""
         owner = f.binary("lshr", f.index(starts[self.dimension]), f.const(self.piece))
         owner = f.binary("and", owner, f.const(OWNERS - 1))

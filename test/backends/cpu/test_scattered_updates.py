@@ -95,6 +95,43 @@ def test_threads_own_places_where_rows_are_long() -> None:
     assert wide.iterations >= 2 * wide.grain
 
 
+def test_vectors_of_a_row_share_its_place() -> None:
+    """A row is gathered from one place, and scaled by one number, which are read once however many vectors it has."""
+    code = compile_kernel(rows("f32", 64), AVX2).kernel.functions["fusion.update"]
+    loaded = [line.rsplit(" ", 1)[-1] for line in code.splitlines() if "llvm.load" in line]
+    assert loaded.count("vector<8xf32>") == 2 * 64 // 8
+    assert (loaded.count("f32"), loaded.count("i32")) == (1, 2)  # where the row goes, and where it comes from
+
+
+@pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
+def test_owners_find_indices_of_several_dimensions(target) -> None:
+    """Each thread lists its updates by their number, whatever dimensions the indices have."""
+    width, counts = 300, (3, 167)
+    nodes, edges = f"tensor<{NODES}x{width}xf32>", f"tensor<3x167x{width}xf32>"
+    text = f"""
+    func.func private @fusion(%sums: {nodes}, %to: tensor<3x1x167xi32>, %x: {edges}) -> {nodes}
+        attributes {{hlo.fusion = "scatter"}} {{
+      %0 = "stablehlo.scatter"(%sums, %to, %x) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        update_window_dims = [2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+        index_vector_dim = 1>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %1 = "hlo.subtract"(%b, %a) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+        stablehlo.return %1 : tensor<f32>
+      }}) : ({nodes}, tensor<3x1x167xi32>, {edges}) -> {nodes}
+      return %0 : {nodes}
+    }}"""
+    assert compile_kernel(text, target).kernel.phases[-1].iterations == OWNERS
+    rng = np.random.default_rng(0)
+    sums, x = (rng.integers(-4, 5, (*of, width)).astype(np.float32) for of in ((NODES,), counts))
+    to = rng.integers(-3, NODES + 3, (3, 1, 167), np.int32)
+    (result,) = run_kernel(text, [sums, to, x], target)
+    expected = sums.copy()
+    for place, update in zip(to.ravel(), x.reshape(-1, width), strict=True):
+        if 0 <= place < NODES:  # the order counts
+            expected[place] = update - expected[place]
+    np.testing.assert_array_equal(result, expected)
+
+
 WINDOWS = [  # of the operand, and of the updates
     ((4, 1), (4, 1)),
     ((1, 33, 1), (1, 33, 1)),
