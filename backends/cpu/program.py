@@ -20,7 +20,7 @@ from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.dialect.alignment import aligned
-from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.attributes import FUSION, UNREAD
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.memory import FreeMemory, Slice, free_memory, slices_of
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum, size_hint
@@ -281,7 +281,7 @@ class CpuProgram(NativeProgram):
             nonlocal total, least
             if op.name == "scf.while":
                 least = COSTS.asleep_ns
-            is_shared = op.name == "func.call" and step_name(op) not in self._alone
+            is_shared = _is_made(op) and step_name(op) not in self._alone
             for phase in self.kernels[step_name(op)].phases if is_shared else ():
                 if self._chunk(phase) is not None:
                     known = isinstance(phase.iterations, int) and not _in_loop(op)
@@ -298,7 +298,7 @@ class CpuProgram(NativeProgram):
         steps: dict[ir.Operation, list[str]] = {}
 
         def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name == "func.call" and (loop := _loop_of(op)) is not None:
+            if _is_made(op) and (loop := _loop_of(op)) is not None:
                 steps.setdefault(loop, []).append(step_name(op))
             return ir.WalkResult.ADVANCE
 
@@ -347,6 +347,11 @@ class CpuProgram(NativeProgram):
 def _steps_outside(main: ir.OpView) -> int:
     """Kernels that a program calls outside of loops and branches."""
     return sum(op.operation.name == "func.call" for op in main.regions[0].blocks[0].operations)
+
+
+def _is_made(op: ir.Operation) -> bool:
+    """Whether it is a call that a program makes."""
+    return op.name == "func.call" and UNREAD not in op.attributes
 
 
 def _in_loop(op: ir.OpView | ir.Operation) -> bool:
