@@ -70,9 +70,10 @@ class CpuCosts(Costs):
         wake_ns: what the phases that ask for threads must take together, where none of them is in a loop: the first
             may have to wake them, which takes 2,000 to 5,000. asleep_ns: the same where loops do not ask for them, so
             that they sleep.
-        short_trip_ns, mixed_share: trips of a loop whose phases that ask for threads take less than that, and less than
-            so many times what the others take, ask for none: data that goes from core to core in each trip takes
-            longer than is won. Not where each thread can have the same part of all phases.
+        short_trip_ns, mixed_share: in trips of a loop whose phases that ask for threads take less than that, each
+            thread has the same part of all phases: data that goes from core to core in each trip takes longer than is
+            won. Where there are no such parts, and these phases take less than so many times what the others take, they
+            ask for none.
         instruction_ns: an instruction of straight-line code.
         light_ns: programs that take less are light.
         quick_ns: a light program that takes less is compiled without optimization. A call of it takes 30 times as long.

@@ -116,7 +116,7 @@ class CpuProgram(NativeProgram):
         self._is_compact = not target.is_light and _steps_outside(self.main) >= COMPACT_STEPS
         self._compact: dict[str, Calls] = {}  # by name of the kernel
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
-        self._alone, self._parted = self._of_mixed_trips() if threads > 1 else (set[str](), set[str]())
+        self._alone, self._parted = self._of_short_trips() if threads > 1 else (set[str](), set[str]())
         self._shares = threads > 1 and self._pays_for_threads()
         self.uses_tiles = any(kernel.uses_tiles for kernel in kernels.values())
         if self.uses_tiles:
@@ -291,10 +291,10 @@ class CpuProgram(NativeProgram):
         self.main.operation.walk(visit)
         return total >= least
 
-    def _of_mixed_trips(self) -> tuple[set[str], set[str]]:
-        """The kernels of loops whose trips are short, and in which what asks for no threads has so large a part that
-        what it reads and writes would go from core to core in each trip: those that one thread does, and those of which
-        each thread does the same part in each trip."""
+    def _of_short_trips(self) -> tuple[set[str], set[str]]:
+        """The kernels of loops with short trips, in which what threads read and write would go from core to core in
+        each trip: those that one thread does, where what asks for no threads has a large part, and those of which each
+        thread does the same part in each trip."""
         steps: dict[ir.Operation, list[str]] = {}
 
         def visit(op: ir.Operation) -> ir.WalkResult:
@@ -303,17 +303,23 @@ class CpuProgram(NativeProgram):
             return ir.WalkResult.ADVANCE
 
         self.main.operation.walk(visit)
-        mixed = [names for names in steps.values() if self._is_mixed(names)]
-        alone = {name for names in mixed if not self._has_parts(names) for name in names}
-        return alone, {name for names in mixed for name in names} - alone
+        short = [names for names in steps.values() if self._is_short(names)]
+        parted = {name for names in short if self._has_parts(names) for name in names}
+        return {name for names in short if self._is_mixed(names) for name in names} - parted, parted
+
+    def _is_short(self, names: Sequence[str]) -> bool:
+        are_known = all(isinstance(phase.iterations, int) for name in names for phase in self.kernels[name].phases)
+        return are_known and self._shared_ns(names)[0] < COSTS.short_trip_ns
 
     def _is_mixed(self, names: Sequence[str]) -> bool:
+        shared, alone = self._shared_ns(names)
+        return shared < COSTS.mixed_share * alone
+
+    def _shared_ns(self, names: Sequence[str]) -> tuple[float, float]:
+        """What the phases that ask for threads take, and what the others do."""
         phases = [phase for name in names for phase in self.kernels[name].phases]
-        if not all(isinstance(phase.iterations, int) for phase in phases):
-            return False
         shared = sum(phase.nanoseconds for phase in phases if self._chunk(phase) is not None)
-        alone = sum(phase.nanoseconds for phase in phases) - shared
-        return shared < min(COSTS.short_trip_ns, COSTS.mixed_share * alone)
+        return shared, sum(phase.nanoseconds for phase in phases) - shared
 
     def _has_parts(self, names: Sequence[str]) -> bool:
         """Whether threads can have parts of whatever takes time in a trip, the same iterations of each phase: what one

@@ -161,7 +161,8 @@ def test_which_trips_are_mixed(shared: float, alone: float, mixed: bool) -> None
     phases = Phase("f", 100, 10, shared * 10.0), Phase("g", 1, 10, alone * 1000.0)
     program = SimpleNamespace(kernels={"f": SimpleNamespace(phases=phases)}, threads=2)
     program._chunk = lambda phase: CpuProgram._chunk(program, phase)
-    assert CpuProgram._is_mixed(program, ["f"]) is mixed
+    program._shared_ns = lambda names: CpuProgram._shared_ns(program, names)
+    assert (CpuProgram._is_short(program, ["f"]) and CpuProgram._is_mixed(program, ["f"])) is mixed
 
 
 @pytest.mark.parametrize(
@@ -183,6 +184,17 @@ def test_which_trips_have_parts(phases: list[tuple[int, float]], threads: int, p
     program._part = lambda phase: CpuProgram._part(program, phase)
     assert CpuProgram._has_parts(program, ["f"]) is parts
     assert not parts or program._part(of[0]) == 127
+
+
+def test_updates_that_are_not_made_take_no_time() -> None:
+    """The loop computes the rows of its stacks where they lie."""
+
+    def step(x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        sine = jax.lax.sin(x)
+        return x + sine, sine
+
+    function = jax.jit(lambda x: jax.lax.scan(step, x, None, 20))
+    assert is_shared(function.lower(np.ones(20_000, np.float32)).as_text())
 
 
 @pytest.mark.parametrize(
