@@ -198,6 +198,7 @@ _BY_CLASS = {
     ir.F16Type: ELEMENTS["f16"],
     ir.BF16Type: ELEMENTS["bf16"],
 }
+_INTEGERS = {(of.bits, name[0] == "u"): of for name, of in ELEMENTS.items() if name[0] in "iu"}
 
 
 def element(of: ir.Value | ir.Type | str) -> Element:
@@ -208,7 +209,10 @@ def element(of: ir.Value | ir.Type | str) -> Element:
         of = of.type
     if isinstance(of, ir.RankedTensorType):
         of = of.element_type
-    found = _BY_CLASS.get(type(of)) or ELEMENTS.get(str(of))
+    if isinstance(of, ir.IntegerType) and not of.is_signed:
+        found = _INTEGERS.get((of.width, of.is_unsigned))
+    else:
+        found = _BY_CLASS.get(type(of)) or ELEMENTS.get(str(of))
     if found is None:
         raise UnsupportedError(
             f"element type {of} is not supported in generated code",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from stablehlo_py.backends.common.loops import tree
 from stablehlo_py.codegen import types
@@ -34,11 +35,11 @@ class Registers:
     element: Element
     chunks: tuple[Lanes, ...]
 
-    @property
+    @cached_property
     def elements(self) -> int:
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def width(self) -> int:
         return chunk_width(self.elements)
 
