@@ -8,7 +8,7 @@ from typing import Protocol
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.cpu.kernels.common import fetch_lines
-from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value
 from stablehlo_py.codegen.index import Affine, address, affine_of, linearize, scalar
 from stablehlo_py.codegen.types import interleave, widen_mask
 
@@ -59,6 +59,16 @@ class StoreTo:
     @property
     def pure(self) -> Operand | None:
         return self.operand
+
+    def keeps(self, type_: ScalarType) -> bool:
+        """Whether sums of that type lie there as they are, in rows of neighbours."""
+        return self.operand.element.storage == type_ and self.axes[-1].c == 1
+
+    def address(self, f: Function, place: Sequence[Affine]) -> Value:
+        """Of an element."""
+        at = linearize(f, place, [axis.c for axis in self.axes])
+        pointer, offset = address(f, f.parameters[self.operand.pointer], at, self.operand.element.storage)
+        return f.gep(pointer, offset + self.operand.offset, self.operand.element.storage)
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
         at = linearize(f, place, [axis.c for axis in self.axes])

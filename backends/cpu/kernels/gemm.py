@@ -27,7 +27,7 @@ from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import combine_complex
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
-from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, Parts, each_vector, emit_tile
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, Parts, StoreTo, each_vector, emit_tile
 from stablehlo_py.backends.cpu.kernels.packing import emit_panel
 from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, contract, contract_in_strands
 from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
@@ -250,11 +250,11 @@ class Gemm:
             return
         a, b = self._addresses(f, strip, 0, None)
         if self.calls_tiles:
-
-            def finish(row: Index, sums: Callable[[Index], Value]) -> None:
-                self._finish_row(f, strip, affine_of(row, self.contraction.m.size - 1), sums)
-
-            self._by_calls(f, strip, _Steps(a, b, [axis.size for axis in self.contraction.k]), first, last, finish)
+            steps = _Steps(a, b, [axis.size for axis in self.contraction.k])
+            if tail is None and isinstance(self.epilogue, StoreTo) and self.epilogue.keeps(self.arithmetic.accumulator):
+                self._by_calls_in_place(f, strip, steps, first, last, self.epilogue)
+            else:
+                self._by_calls(f, strip, steps, first, last)
             return
 
         def tile(row: Index, m: Affine, height: int, skip: Index | None) -> None:
@@ -266,37 +266,51 @@ class Gemm:
 
         self.plan.rows.emit(f, first, last, tile)
 
-    def _by_calls(
-        self,
-        f: Function,
-        strip: _Strip,
-        steps: _Steps,
-        first: Index,
-        last: Index,
-        each: Callable[[Index, Callable[[Index], Value]], None],
+    def _by_calls_in_place(
+        self, f: Function, strip: _Strip, steps: _Steps, first: Index, last: Index, result: StoreTo
     ) -> None:
-        """`each(row, its sums of these steps)` for all row tiles of a block, a sum by the number of its vector: they go
-        through a buffer in the L1 cache."""
-        rows, lanes = self.plan.rows, self.plan.lanes
+        """All row tiles of a block, whose sums go to the result."""
+        rows, m = self.plan.rows, self.contraction.m
         assert isinstance(rows, Split)
-        buffer = f.alloca(rows.height * strip.vectors * lanes, self.arithmetic.accumulator)
 
         def tile(number: Index) -> None:
             row = rows.begin(f, number)
-            height = self._call_tiles(f, strip, steps, number, row, buffer, adds=False)
+            at = result.address(f, [*strip.places, affine_of(row, m.size - 1), strip.n])
+            self._call_tiles(f, strip, steps, number, row, (at, m.c), adds=False)
+
+        f.loop(first, last, 1, tile)
+
+    def _by_calls(self, f: Function, strip: _Strip, steps: _Steps, first: Index, last: Index) -> None:
+        """The same through a buffer in the L1 cache, from which the epilogue gets each row."""
+        rows, lanes = self.plan.rows, self.plan.lanes
+        assert isinstance(rows, Split)
+        width = strip.vectors * lanes
+        buffer = f.alloca(rows.height * width, self.arithmetic.accumulator)
+
+        def tile(number: Index) -> None:
+            row = rows.begin(f, number)
+            height = self._call_tiles(f, strip, steps, number, row, (buffer, width), adds=False)
 
             def one(line: Index) -> None:
-                offset = f.imul(line, strip.vectors * lanes)
-                each(f.iadd(row, line), lambda v: f.load(self.vector, buffer, f.iadd(offset, f.imul(v, lanes))))
+                offset, m = f.imul(line, width), affine_of(f.iadd(row, line), self.contraction.m.size - 1)
+                self._finish_row(f, strip, m, lambda v: f.load(self.vector, buffer, f.iadd(offset, f.imul(v, lanes))))
 
             f.loop(0, height, 1, one, nonempty=True)
 
         f.loop(first, last, 1, tile)
 
     def _call_tiles(
-        self, f: Function, strip: _Strip, steps: _Steps, number: Index, row: Index, sums: Value, *, adds: bool
+        self,
+        f: Function,
+        strip: _Strip,
+        steps: _Steps,
+        number: Index,
+        row: Index,
+        sums: tuple[Value, Index],
+        *,
+        adds: bool,
     ) -> Value:
-        """Call the tile of that number, of one of two heights; how high it is."""
+        """Call the tile of that number, of one of two heights; how high it is. `sums`: as of `SharedTile.call`."""
         rows = self.plan.rows
         assert isinstance(rows, Split)
         call = partial(self._call_tile, f, strip, steps, row, sums=sums, adds=adds)
@@ -338,7 +352,7 @@ class Gemm:
             def add(number: Index) -> None:
                 row = rows.begin(f, number)
                 sums = f.gep(buffer, at(row, 0), self.vector.element)
-                self._call_tiles(f, strip, contracted, number, row, sums, adds=True)
+                self._call_tiles(f, strip, contracted, number, row, (sums, width), adds=True)
 
             if self.calls_tiles:
                 f.loop(first, last, 1, add)
@@ -451,7 +465,15 @@ class Gemm:
         return contract(f, steps.sizes, a, b, sums, partial(tile.products, f), unroll=unroll)
 
     def _call_tile(
-        self, f: Function, strip: _Strip, steps: _Steps, row: Index, height: int, sums: Value, *, adds: bool
+        self,
+        f: Function,
+        strip: _Strip,
+        steps: _Steps,
+        row: Index,
+        height: int,
+        sums: tuple[Value, Index],
+        *,
+        adds: bool,
     ) -> None:
         """The products of a tile as a call; the sums go to memory, or are added to what is there."""
         assert self.shared is not None

@@ -13,7 +13,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, SharedFunction, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.depthwise import Prepare, SharedLanes, shared_lanes
-from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, StoreTo
 from stablehlo_py.backends.cpu.kernels.gemm import Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, UnitProduct
@@ -215,12 +215,14 @@ def _emit_gemm(
 ) -> None:
     problem = Problem(contraction, plan, arithmetic)
     stores_twice = epilogue.inline and not problem.in_chunks
+    of_one_height = with_one_height(plan, stores_twice)
+    # Tiles of one height are little code in the kernel, too.
+    in_place = of_one_height is plan and isinstance(epilogue, StoreTo) and epilogue.keeps(arithmetic.accumulator)
     shares = builder.shared is not None and shares_tiles(
-        problem, from_registers=stores_twice, reads_elements=epilogue.reads_elements
+        problem, from_registers=stores_twice, in_place=in_place, reads_elements=epilogue.reads_elements
     )
     if not shares and not arithmetic.complex and not (stores_twice and epilogue.reads_results):
-        plan = with_one_height(plan, stores_twice)
-        problem = Problem(contraction, plan, arithmetic)
+        problem = Problem(contraction, plan := of_one_height, arithmetic)
     sums = builder.private.take(problem.sums_size, arithmetic.element) if problem.in_chunks else None
     rooms = replace(_pack(builder, problem), sums=sums)
     output = None if arithmetic.complex or not is_symmetric(contraction, problem.panel) else epilogue.pure

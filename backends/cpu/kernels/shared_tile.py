@@ -25,6 +25,7 @@ DEEP = 512  # the same where the sums could go from registers to the epilogue
 # The same where it reads as many elements: addresses for each vector of a tile take long to compile, and the arrays'
 # memory counts more than that of the sums.
 READING_DEEP = 128
+IN_PLACE_DEEP = 128  # the same where the function stores them to the result
 
 
 @dataclass(frozen=True)
@@ -78,27 +79,30 @@ class SharedTile:
     def call(
         self,
         f: Function,
-        sums: Value,
+        sums: tuple[Value, Index],
         a: tuple[Value, Index, Sequence[Index]],
         b: tuple[Value, Sequence[Index]],
         sizes: Sequence[Index],
     ) -> None:
-        """Store the tile's sums, or add them, row by row. Of A: where it begins, the stride of its rows, and those of
-        the contracted axes; of B the first and the last of these. There may be fewer contracted axes than `levels`."""
+        """Store the tile's sums, or add them, to where they begin, in rows with a stride. Of A: where it begins, the
+        stride of its rows, and those of the contracted axes; of B the first and the last of these. There may be fewer
+        contracted axes than `levels`."""
         (a_at, row_stride, a_steps), (b_at, b_steps) = a, b
         missing = self.levels - len(sizes)
         strides = [f.imul(row_stride, count + 1) for count in range(self.multiples)]
-        numbers: list[Index] = [*strides, *[1] * missing, *sizes]
+        numbers: list[Index] = [sums[1], *strides, *[1] * missing, *sizes]
         for steps in (a_steps, b_steps):
             numbers += [*[0] * missing, *steps]
-        f.call(self.symbol, [sums, a_at, b_at, *map(f.index, numbers)], external=True)
+        f.call(self.symbol, [sums[0], a_at, b_at, *map(f.index, numbers)], external=True)
 
 
-def shares_tiles(problem: Problem, *, from_registers: bool, reads_elements: bool) -> bool:
-    """Whether a product calls its tiles. `from_registers`: without a call, sums need no memory; `reads_elements`: as of
-    its epilogue."""
+def shares_tiles(problem: Problem, *, from_registers: bool, in_place: bool, reads_elements: bool) -> bool:
+    """Whether a product calls its tiles. `from_registers`: without a call, sums need no memory; `in_place`: with one
+    neither, as they lie in the result; `reads_elements`: as of its epilogue."""
     contraction, arithmetic, plan = problem.contraction, problem.arithmetic, problem.plan
-    least = (READING_DEEP if reads_elements else DEEP) if from_registers else LEAST_DEPTH
+    least = LEAST_DEPTH
+    if from_registers:
+        least = IN_PLACE_DEEP if in_place else READING_DEEP if reads_elements else DEEP
     return (
         isinstance(plan.rows, Split)
         and contraction.is_known
@@ -114,7 +118,7 @@ def _text(tile: SharedTile, target: CpuTarget) -> str:
     """The function."""
     levels = range(tile.levels)
     rows = [f"row{count}" for count in range(tile.multiples)]
-    names = [*rows, *(f"{what}{level}" for what in ("size", "a", "b") for level in levels)]
+    names = ["pitch", *rows, *(f"{what}{level}" for what in ("size", "a", "b") for level in levels)]
     parameters = [("sums", PTR), ("operand_a", PTR), ("operand_b", PTR), *((name, I64) for name in names)]
     f = Function(tile.symbol, parameters, target.emitter(), noalias=("sums",))
     arithmetic = Arithmetic(ELEMENTS[tile.sums], boolean=tile.boolean)
@@ -130,8 +134,12 @@ def _text(tile: SharedTile, target: CpuTarget) -> str:
     a, b = (f.operand_a, a_steps, of_a), (f.operand_b, b_steps, of_b)
     sums = [f.const(0, type_)] * (tile.height * tile.vectors)
     sums = contract(f, sizes, a, b, sums, lambda at_a, at_b, sums: body.products(f, at_a, at_b, sums), nonempty=True)
+    row = f.sums
     for number, value in enumerate(sums):
-        at = number * tile.lanes
-        f.store(arithmetic.add(f, f.load(type_, f.sums, at), value) if tile.adds else value, f.sums, at)
+        vector_number = number % tile.vectors
+        if number and not vector_number:
+            row = f.gep(row, f.pitch, arithmetic.accumulator)
+        at = vector_number * tile.lanes
+        f.store(arithmetic.add(f, f.load(type_, row, at), value) if tile.adds else value, row, at)
     f.ret()
     return f.text()

@@ -19,7 +19,7 @@ from stablehlo_py.backends.cpu.kernels.unit_panels import Chunk, Panel, Strip, e
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value
-from stablehlo_py.codegen.index import add, linearize, scalar
+from stablehlo_py.codegen.index import add
 
 LOAD, STORE = "llvm.x86.tileloadd64", "llvm.x86.tilestored64"
 STREAM = "llvm.x86.tileloaddt164"  # loads a tile past the L1 cache
@@ -113,13 +113,11 @@ class _Strip(Strip):
         """Tiles to the result."""
         f, epilogue = self.f, self.product.epilogue
         assert isinstance(epilogue, StoreTo)
-        axes, operand = epilogue.axes, epilogue.operand
+        axes = epilogue.axes
         row = self.first_row()
         for r, c in self.tiles:
             places = [*self.panel.places, add(f, row, r * SIDE), add(f, self.panel.n, c * SIDE)]
-            at = scalar(f, linearize(f, places, [axis.c for axis in axes]))
-            place = f.gep(operand.at(f), at, operand.element.storage)
-            f.target_effect(STORE, self._tile(2 * r + c), place, f.const(4 * int(axes[-2].c)))
+            f.target_effect(STORE, self._tile(2 * r + c), epilogue.address(f, places), f.const(4 * int(axes[-2].c)))
 
     def _steps(self, chunk: Chunk) -> None:
         """Add the products of a chunk to the sums."""

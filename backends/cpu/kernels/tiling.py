@@ -78,7 +78,7 @@ class Split:
 
     def begin(self, f: Function, tile: Index) -> Index:
         """The first row of a tile."""
-        return f.iadd(f.imul(tile, self.base), f.imin(tile, self.extra))
+        return f.iadd(f.imul(tile, self.base), f.imin(tile, self.extra) if self.extra else 0)
 
     def place_of(self, f: Function, row: Index) -> Index:
         """Where a row is among the places of all tiles."""

@@ -196,7 +196,18 @@ def test_a_program_has_each_tile_once() -> None:
     assert len(tiles) < calls >= len(widths) - 1
 
 
-@pytest.mark.parametrize(("depth", "epilogue", "calls"), [(200, "add", True), (200, "", False), (600, "", True)])
+@pytest.mark.parametrize(
+    ("depth", "epilogue", "calls"),
+    [(200, "add", True), (200, "tanh", True), (200, "negate", False), (600, "negate", True), (100, "", False)],
+)
 def test_sums_go_through_memory_where_the_epilogue_reads_as_much(depth: int, epilogue: str, calls: bool) -> None:
     kernel = compile_kernel(product_of((64, 64, depth), "f32", epilogue=epilogue), calling(BEST)).kernel
     assert any(symbol.startswith("shlo_tile") for symbol in kernel.common) is calls
+
+
+@pytest.mark.parametrize("target", here(AVX512, AVX2, BASELINE), ids=lambda target: target.name)
+def test_sums_go_to_the_result_where_they_stay_as_they_are(target: CpuTarget) -> None:
+    kernel = compile_kernel(product_of((48, 96, 200), "f32"), calling(target)).kernel
+    (function,) = (text for name, text in kernel.functions.items() if "pack" not in name)
+    assert "call @shlo_tile" in function
+    assert "alloca" not in function and "vector<" not in function  # neither a buffer nor what goes through registers
