@@ -16,6 +16,7 @@ import itertools
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -101,10 +102,14 @@ class NativeProgram(Walk[Value]):
         self.f.ret(self.f.const(OK, I32))
         self.functions = [*self.helpers(), *self.gather.functions, *self._tabled.values(), self.f]
 
+    @cached_property
+    def constant_tables(self) -> dict[str, str]:
+        """Texts of tables, by their names: of the places of operands, if they are in one."""
+        return {TABLE: constant_table(TABLE, np.array(self.table), I64, self.f.emit)} if self.table else {}
+
     def text(self) -> str:
         """Text of the functions and the table."""
-        table = [constant_table(TABLE, np.array(self.table), I64, self.f.emit)] if self.table else []
-        return "\n".join([*table, *(function.text() for function in self.functions)])
+        return "\n".join([*self.constant_tables.values(), *(function.text() for function in self.functions)])
 
     def externals(self) -> dict[str, str]:
         """What the functions call elsewhere: name -> declaration."""

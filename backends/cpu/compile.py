@@ -96,6 +96,7 @@ def generate(
     if compiler:
         compiler.pause()
     program = CpuProgram(module, kernels, target, options.thread_count, sizes)
+    tables |= _apart(program.constant_tables)
     externals = tuple(program.externals().items())
     entries = [Unit((ENTRY,), program.text(), externals, is_ir=issubclass(target.emits, LlvmIrEmitter))]
     if sizes is not None:
@@ -244,12 +245,17 @@ def _kernels(
         kernels[name] = kernel if owner == name else _with_functions_of(kernel, name, owner)
         if not kernel.functions or owner != name:  # nothing to do, as in a scatter of nothing, or nothing new
             continue
-        tables.update((name, text.content) for name, text in kernel.tables.items() if isinstance(text, TableApart))
+        tables |= _apart(kernel.tables)
         add(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items()), is_ir=is_ir))
         unknown = [(symbol, text) for symbol, text in kernel.common.items() if symbol not in common]
         add(*(Unit((symbol,), text, is_common=True, is_ir=is_ir) for symbol, text in unknown))
         common.update(kernel.common)
     return units, kernels, tables
+
+
+def _apart(tables: Mapping[str, str]) -> dict[str, bytes]:
+    """The contents of those that are only declared, by their names."""
+    return {name: text.content for name, text in tables.items() if isinstance(text, TableApart)}
 
 
 def _owner(name: str, kernel: Kernel, known: dict[tuple[str, ...], str]) -> str:

@@ -4,14 +4,20 @@ whatever a process compiled before."""
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import jax
+import jax.export
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
-from stablehlo_py.backends.cpu import objects
+from stablehlo_py.backends.cpu import compile, objects
+from stablehlo_py.backends.cpu.code_generator import code_generator
 from stablehlo_py.backends.cpu.elf import RELOCATION, RELOCATIONS, UNDEFINED, ObjectFile, Section, pack_file
 from stablehlo_py.backends.cpu.known_objects import KnownObjects
 from stablehlo_py.backends.cpu.native import NativeCode
@@ -23,7 +29,7 @@ from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.codegen.builder import F32, F64, Function
 from stablehlo_py.codegen.emitters.llvm_ir import ALIGNMENT, LlvmIrEmitter, LlvmIrWithoutTables, TableApart
 from stablehlo_py.codegen.tables import constant_table
-from stablehlo_py.codegen.target import host_architecture
+from stablehlo_py.codegen.target import Architecture, host_architecture
 from stablehlo_py.errors import LoadError
 from stablehlo_py.runtime.loading import executable
 
@@ -211,3 +217,34 @@ def test_programs_with_long_tables_are_the_same_in_bits(tmp_path: Path) -> None:
         made = compile_program(text, options=shlo.Options(isolate=False, cache_dir=folder))
         found.append(np.asarray(executable(made)(values)[0]).tobytes())
     assert found[0] == found[1]
+
+
+def stacked(x: jax.Array) -> jax.Array:
+    return jnp.concatenate([x[:, i : i + 3 + i % 5] for i in range(40)], 1)
+
+
+def layers(x: jax.Array) -> jax.Array:
+    """So many steps with the same kernels that their operands lie in a table."""
+    for number in range(60):
+        x = jnp.tanh(x @ x[:, ::-1]) + x[:1] * number
+    return x
+
+
+@pytest.mark.parametrize("function", [jnp.fft.fft, lambda x: jnp.sort(x, -1), stacked, layers])
+def test_every_table_may_lie_apart(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has a table hands it over: kernels, and the entry of a program that calls one in many places."""
+    made = []
+    pack = compile.object_of_tables
+
+    def noted(tables: Mapping[str, bytes], architecture: Architecture) -> bytes:
+        made.extend(tables)
+        return pack(tables, architecture)
+
+    monkeypatch.setattr(compile, "object_of_tables", noted)
+    monkeypatch.setattr(compile, "may_be_light", lambda _: False)
+    monkeypatch.setattr(LlvmIrWithoutTables, "LONG", 1)
+    x = np.random.default_rng(2).normal(size=(64, 64)).astype(np.float32)
+    text = jax.export.export(jax.jit(function))(x).mlir_module()
+    (result,) = executable(compile_program(text, options=OPTIONS))(x)
+    assert made or code_generator() is None
+    np.testing.assert_allclose(result, function(x), 1e-4, 1e-4)
