@@ -68,6 +68,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
             "recompute-stacks",
             "skew-loops",
             "gather-sparse-products",
+            "move-short-reductions",
             f"block-factorizations{{target={target}{libraries}}}",
             LOCAL_RULES,
             "canonicalize-convolution",
