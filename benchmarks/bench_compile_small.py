@@ -200,7 +200,7 @@ def main() -> None:
         ours(program)
         xlas(module)
     watch(api, "module_for", lambda *_: "reading")
-    watch(compiler, "_run_stage", lambda _, stage, *__: f"to {stage}")
+    watch(compiler, "_run_module_stages", lambda *_: "passes")
     watch(CpuBackend, "compile", lambda *_: "kernels")
     watch(ObjectCompiler, "finish", lambda *_: "machine code")
     watch(compile, "_light_objects", lambda *_: "machine code")
