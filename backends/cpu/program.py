@@ -144,8 +144,8 @@ class CpuProgram(NativeProgram):
 
     @property
     def is_quick(self) -> bool:
-        """Whether it is over so soon that code without optimization, which takes up to twice as long, takes no more of
-        a call that anybody could measure. On x86-64, where it was measured."""
+        """Whether it is over so soon that nobody notices what code without optimization takes longer, up to 20 ns. On
+        x86-64, where it was measured."""
         return self._target.architecture is X86_64 and self._ns < COSTS.quick_ns
 
     def _is_long(self, step: str) -> bool:

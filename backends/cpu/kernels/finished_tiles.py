@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.cpu.kernels.common import fetch_lines
@@ -60,10 +60,6 @@ class StoreTo:
     def pure(self) -> Operand | None:
         return self.operand
 
-    def keeps(self, type_: ScalarType) -> bool:
-        """Whether sums of that type lie there as they are, in rows of neighbours."""
-        return self.operand.element.storage == type_ and self.axes[-1].c == 1
-
     def address(self, f: Function, place: Sequence[Affine]) -> Value:
         """Of an element."""
         at = linearize(f, place, [axis.c for axis in self.axes])
@@ -80,6 +76,11 @@ class StoreTo:
     def fetch(self, f: Function, place: Sequence[Affine], count: int) -> None:
         at = f.iadd(scalar(f, linearize(f, place, [axis.c for axis in self.axes])), self.operand.offset)
         fetch_lines(f, getattr(f, self.operand.pointer), at, self.operand.element.storage, count)
+
+
+def keeps_sums(epilogue: Epilogue, type_: ScalarType) -> TypeGuard[StoreTo]:
+    """Whether sums of that type lie in the result as they are, in rows of neighbours."""
+    return isinstance(epilogue, StoreTo) and epilogue.operand.element.storage == type_ and epilogue.axes[-1].c == 1
 
 
 def each_vector(f: Function, epilogue: Epilogue, vectors: int, alike: int, emit: Callable[[Index], None]) -> None:

@@ -27,7 +27,14 @@ from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import combine_complex
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
-from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, Parts, StoreTo, each_vector, emit_tile
+from stablehlo_py.backends.cpu.kernels.finished_tiles import (
+    Epilogue,
+    Parts,
+    StoreTo,
+    each_vector,
+    emit_tile,
+    keeps_sums,
+)
 from stablehlo_py.backends.cpu.kernels.packing import emit_panel
 from stablehlo_py.backends.cpu.kernels.register_tile import RegisterTile, Side, contract, contract_in_strands
 from stablehlo_py.backends.cpu.kernels.shared_tile import SharedTile
@@ -251,7 +258,7 @@ class Gemm:
         a, b = self._addresses(f, strip, 0, None)
         if self.calls_tiles:
             steps = _Steps(a, b, [axis.size for axis in self.contraction.k])
-            if tail is None and isinstance(self.epilogue, StoreTo) and self.epilogue.keeps(self.arithmetic.accumulator):
+            if tail is None and keeps_sums(self.epilogue, self.arithmetic.accumulator):
                 self._by_calls_in_place(f, strip, steps, first, last, self.epilogue)
             else:
                 self._by_calls(f, strip, steps, first, last)

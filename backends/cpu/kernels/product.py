@@ -13,7 +13,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, SharedFunction, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.depthwise import Prepare, SharedLanes, shared_lanes
-from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, StoreTo
+from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue, keeps_sums
 from stablehlo_py.backends.cpu.kernels.gemm import Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.matrix_unit import ROW_BYTES, UnitProduct
@@ -217,7 +217,7 @@ def _emit_gemm(
     stores_twice = epilogue.inline and not problem.in_chunks
     of_one_height = with_one_height(plan, stores_twice)
     # Tiles of one height are little code in the kernel, too.
-    in_place = of_one_height is plan and isinstance(epilogue, StoreTo) and epilogue.keeps(arithmetic.accumulator)
+    in_place = of_one_height is plan and keeps_sums(epilogue, arithmetic.accumulator)
     shares = builder.shared is not None and shares_tiles(
         problem, from_registers=stores_twice, in_place=in_place, reads_elements=epilogue.reads_elements
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from stablehlo_py.backends.common.loops import offset, unravel
-from stablehlo_py.backends.cpu.kernels.finished_tiles import StoreTo
+from stablehlo_py.backends.cpu.kernels.finished_tiles import StoreTo, keeps_sums
 from stablehlo_py.backends.cpu.kernels.matrix_unit import (
     ROW_BYTES,
     STRIP,
@@ -73,10 +73,9 @@ class _Panel(Panel):
 
     def is_direct(self, rows: int) -> bool:
         """Whether tiles of sums are stored where the result lies."""
-        epilogue = self.product.epilogue
         product = self.product
         whole = self.valid % SIDE == 0 and (rows % SIDE == 0 or not product.packs_a) and not product.fold
-        return whole and isinstance(epilogue, StoreTo) and epilogue.operand.element.storage == self.product.accumulator
+        return whole and keeps_sums(product.epilogue, product.accumulator)
 
 
 class _Strip(Strip):
