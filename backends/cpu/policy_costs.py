@@ -75,6 +75,7 @@ class CpuCosts(Costs):
             won. Where there are no such parts, and these phases take less than so many times what the others take, they
             ask for none.
         instruction_ns: an instruction of straight-line code.
+        called_ns: of kernels that take as long nobody notices how good the code is that calls them, in a loop either.
         light_ns: programs that take less are light.
         quick_ns: a light program that takes less is compiled without optimization. A call of it takes 30 times as long.
     """
@@ -97,6 +98,7 @@ class CpuCosts(Costs):
     short_trip_ns: float = 50_000.0
     mixed_share: float = 6.0
     instruction_ns: float = 0.25
+    called_ns: float = 3_000.0
     light_ns: float = 12_000.0
     quick_ns: float = 100.0
 

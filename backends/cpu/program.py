@@ -5,7 +5,7 @@ everything else is a direct call. A program of a grid has its process as one mor
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import fusions
@@ -123,7 +123,7 @@ class CpuProgram(NativeProgram):
             refused = self.f.binary("xor", are_permitted(self.f), self.f.const(1, I1))
             self.f.ret_if(refused, self.f.const(NO_TILES, I32))
         self.emit()
-        is_optimized = self.loops or target.is_light
+        is_optimized = target.is_light or self._has_short_steps()
         self.f.emit.is_optimized = is_optimized  # a step that runs once takes as long as its kernel
         for name, function in self._tabled.items():
             function.emit.is_optimized = is_optimized or not self._is_long(name)
@@ -152,6 +152,20 @@ class CpuProgram(NativeProgram):
         """Whether a kernel takes so long that nobody notices how good the code is that calls it."""
         phases = self.kernels[step].phases if step in self.kernels else ()
         return sum(phase.nanoseconds for phase in phases) >= COSTS.light_ns
+
+    def _has_short_steps(self) -> bool:
+        """Whether the kernels of a loop are over so soon that the code that calls them counts."""
+        left: dict[ir.Operation, float] = {}  # of a trip, beyond what makes so many calls not count
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if _is_made(op):
+                taken = sum(phase.nanoseconds for phase in self.kernels[step_name(op)].phases)
+                for loop in _loops_around(op):
+                    left[loop] = left.get(loop, 0.0) + taken - COSTS.called_ns
+            return ir.WalkResult.ADVANCE
+
+        self.main.operation.walk(visit)
+        return any(each < 0 for each in left.values())
 
     def helpers(self) -> Sequence[Function]:
         """What calls kernels, and hands phases to threads."""
@@ -366,10 +380,16 @@ def _in_loop(op: ir.OpView | ir.Operation) -> bool:
 
 def _loop_of(op: ir.OpView | ir.Operation) -> ir.Operation | None:
     """The innermost loop around an op."""
+    return next(_loops_around(op), None)
+
+
+def _loops_around(op: ir.OpView | ir.Operation) -> Iterator[ir.Operation]:
+    """The loops around an op, from within."""
     parent = op.operation.parent
-    while parent is not None and parent.name != "scf.while":
+    while parent is not None:
+        if parent.name == "scf.while":
+            yield parent
         parent = parent.operation.parent
-    return parent
 
 
 def _chunk_of(iterations: int, grain: int, threads: int) -> int:

@@ -392,13 +392,24 @@ def test_stacks_of_which_places_are_left_out_are_filled() -> None:
     check(function, x)
 
 
-def test_the_entry_is_optimized_where_it_has_loops() -> None:
-    """LLVM spends no time on calls of kernels that run once each."""
-    x = normal(300, 300)
-    straight = compiled(lambda x: jnp.sort(x @ x), x)
-    loop = compiled(lambda x: lax.while_loop(lambda x: x[0, 0] < 5, lambda x: jnp.sort(x @ x) + 1, x), x)
-    assert "optimize_none" in str(straight.stages["kernels"])
-    assert "optimize_none" not in str(loop.stages["kernels"])
+def test_the_entry_is_optimized_where_its_loops_call_short_kernels() -> None:
+    """LLVM spends no time on calls that nobody notices."""
+    x, small = normal(300, 300), normal(24, 24)
+
+    def repeated(x: jax.Array) -> jax.Array:
+        return lax.while_loop(lambda x: x[0, 0] < 5, lambda x: jnp.sort(x @ x) + 1, x)
+
+    def nested(x: jax.Array) -> jax.Array:
+        return lax.fori_loop(0, 99, lambda _, y: lax.fori_loop(0, 99, lambda _, z: z @ z / 9, y.at[0].add(1)), x)
+
+    def is_optimized(function: Callable[..., object], x: np.ndarray) -> bool:
+        return "optimize_none" not in str(compiled(function, x).stages["kernels"])
+
+    assert not is_optimized(lambda x: jnp.sort(x @ x), x)
+    assert not is_optimized(repeated, x)
+    assert is_optimized(repeated, small)
+    assert not is_optimized(nested, x)  # one step of a trip is short, the loop in it is not
+    assert is_optimized(nested, small)
 
 
 def test_kernels_outside_of_loops_share_the_functions_that_call_them() -> None:
