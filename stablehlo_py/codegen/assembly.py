@@ -58,6 +58,7 @@ class Assembly:
         self._private = private
         self._constants: dict[tuple[object, ...], Value] = {}
         self._lanes: dict[str, list[int]] = {}  # of constants that are vectors
+        self._masks: dict[str, int] = {}  # constants that are masks of one value
         self._regions = [object()]  # those that are open, and so dominate what is emitted
         # Equal pure ops by key: the value, its region and the level of that. In one table, as hashes of keys take long.
         self._known: dict[Hashable, tuple[Any, object, int]] = {}
@@ -233,6 +234,8 @@ class Assembly:
         value = Value(self.emit.constant(bits, type_), type_, number if type_.lanes == 1 else None)
         if isinstance(value.constant, int):
             value.bounds = (value.constant, value.constant)
+        if element is I1:
+            self._masks[value.ref] = int(number)
         return value
 
     def const_lanes(self, numbers: Sequence[float], element: ScalarType) -> Value:

@@ -241,6 +241,8 @@ class Operations(Assembly):
         """condition ? a : b; the condition is i1 or a vector of i1 with as many lanes."""
         if condition.constant is not None:
             return a if condition.constant else b
+        if condition.ref in self._masks:
+            return a if self._masks[condition.ref] else b
         return self._value(self.emit.select(condition, a, b), a.type)
 
     def cast(self, name: str, a: Value, to: ScalarType) -> Value:

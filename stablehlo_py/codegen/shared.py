@@ -8,6 +8,7 @@ results lie in memory, which every machine passes alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from stablehlo_py.codegen.builder import I8, PTR, Function, Index, Type, Value, vector
@@ -51,25 +52,41 @@ def in_parts(f: Function, code: Code, lanes: int, x: Value, results: Sequence[Ty
     return [f.load(type_, target) for type_, target in zip(results, targets, strict=True)]
 
 
-def in_turns(f: Function, code: Callable[..., Value], rows: Sequence[Sequence[Value]]) -> list[Value]:
-    """code(*row) for each row of operands, by a loop. They and the results are vectors of one type."""
-    type_ = rows[0][0].type
-    columns = list(zip(*rows, strict=True))
-    _, (*sources, target) = _memory(f, [vector(len(rows) * type_.lanes, type_.element)] * (len(columns) + 1))
-    moving = [any(value is not column[0] for value in column) for column in columns]
-    for column, source, moves in zip(columns, sources, moving, strict=True):
-        for number, value in enumerate(column if moves else ()):
-            f.store(value, source, number * type_.lanes)
+@dataclass(frozen=True)
+class Row:
+    """Vectors of a type, one after the other in memory."""
+
+    place: Value
+    type: Type
+
+    @classmethod
+    def of(cls, f: Function, type_: Type, count: int) -> Row:
+        """Memory on the stack for so many."""
+        return cls(f.alloca(count * type_.lanes, type_.element), type_)
+
+    def load(self, f: Function, first: Index) -> Value:
+        """The vector of which this is the first element."""
+        return f.load(self.type, self.place, first)
+
+    def store(self, f: Function, first: Index, value: Value) -> None:
+        """The same way back."""
+        f.store(value, self.place, first)
+
+
+def in_turns(
+    f: Function, code: Code, turns: int, operands: Sequence[Value | Row], results: Sequence[Type]
+) -> list[Row]:
+    """The results of code(f, *vectors), vectors of these types and of as many lanes, in a loop of so many turns. An
+    operand is one vector for each of them, or the same in all."""
+    targets = [Row.of(f, type_, turns) for type_ in results]
 
     def run(first: Index) -> None:
-        row = [
-            f.load(type_, source, first) if moves else column[0]
-            for column, source, moves in zip(columns, sources, moving, strict=True)
-        ]
-        f.store(code(*row), target, first)
+        vectors = [operand.load(f, first) if isinstance(operand, Row) else operand for operand in operands]
+        for value, target in zip(code(f, *vectors), targets, strict=True):
+            target.store(f, first, value)
 
-    f.loop(0, len(rows) * type_.lanes, type_.lanes, run)
-    return [f.load(type_, target, number * type_.lanes) for number in range(len(rows))]
+    f.loop(0, turns * results[0].lanes, results[0].lanes, run)
+    return targets
 
 
 @lru_cache(maxsize=64)

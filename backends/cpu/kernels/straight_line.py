@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -21,6 +21,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import end_if_asked, pack, tree, unpack
 from stablehlo_py.backends.cpu.kernels import registers
 from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
+from stablehlo_py.backends.cpu.kernels.elementwise_runs import Run, is_long, runs
 from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -28,7 +29,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, RealFunction, apply, combine, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
-from stablehlo_py.codegen.shared import in_turns, shared_code
+from stablehlo_py.codegen.shared import Row, shared_code
 from stablehlo_py.codegen.types import Element, Known, Lanes, element
 from stablehlo_py.dialect.attributes import UNREAD
 from stablehlo_py.dialect.carries import kept_in_place
@@ -36,19 +37,15 @@ from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.regions import captured_values
 from stablehlo_py.dialect.symint import IntLike, IntT, always_at_most
 from stablehlo_py.dialect.types import i64s, num_elements, shape, static_shape, symints, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.policy import flops_per_element
 from stablehlo_py.passmanager.rewrite import defining
 
 # Values of more elements live in memory.
 MAX_REGISTERS = 256
-LONG_FLOPS = 6  # of an element: from here on an op of several vectors is a function
-TURNS = 4  # of so many vectors it is a loop, in loops
 
 
 @dataclass(frozen=True)
@@ -102,14 +99,30 @@ class _Emitter:
                 self.held[value] = Memory(shape(value), of, pointer)
             else:
                 self.held[value] = registers.load(self.f, static_shape(value), of, pointer)
-        for op in self.fusion.ops:
-            self._op(op)
+        self._sequence(self.fusion.ops, self.fusion.outputs)
         for number, value in enumerate(self.fusion.outputs):
             held, pointer = self.holding(value), self.f.parameters[f"out{number}"]
             if isinstance(held, Registers):
                 registers.store(self.f, held, pointer)
             elif held.pointer.ref != pointer.ref:
                 self.f.copy_memory(pointer, held.pointer, math.prod(held.shape) * held.element.bytes)
+
+    def _sequence(self, ops: Sequence[ir.OpView], outputs: Sequence[ir.Value]) -> None:
+        """Ops one after the other; `outputs`: what is read after them. Where there are loops, runs are, too."""
+        found: Mapping[int, Run] | None = None
+        first, rows = 0, dict[ir.Value, Row]()
+        for place, op in enumerate(ops):
+            if found is None and self.block is not None:
+                found, first = runs(ops[place:], outputs), place
+            run = found.get(place - first) if found else None
+            if run is None:
+                self._op(op)
+                continue
+            for operand in op.operands:
+                if operand in run.operands:  # now: memory may be written before the run is made
+                    run.inputs[operand] = rows.get(operand) or self.registers(operand)
+            if place - first == run.last:
+                self.held |= run.emit(self.f, rows)
 
     def _op(self, op: ir.OpView) -> None:
         name = op.operation.name
@@ -127,16 +140,13 @@ class _Emitter:
             )
 
     def _elementwise(self, op: ir.OpView, rows: Sequence[tuple[Lanes, ...]]) -> Sequence[Lanes]:
-        """What an elementwise op makes of chunks. Long code for several chunks is a function, or in loops a loop."""
+        """What an elementwise op makes of chunks. Long code for several chunks is a function."""
         f = self.f
-        long = flops_per_element(record_of(op.operation.name)) >= LONG_FLOPS
-        function = RealFunction.of(op) if long and len(rows) > 1 else None
-        if function is not None and all(types.lane_count(chunk) > 1 for chunk in rows[0]):
+        function = RealFunction.of(op) if len(rows) > 1 and is_long(op) else None
+        is_shared = function is not None and self.calls and self.block is None
+        if function is not None and is_shared and all(types.lane_count(chunk) > 1 for chunk in rows[0]):
             vectors = cast("Sequence[tuple[Value, ...]]", rows)
-            if self.calls and self.block is None:
-                return [shared_code(f, f"shlo_{function.name}", function, *row)[0] for row in vectors]
-            if self.block is not None and len(rows) >= TURNS:
-                return in_turns(f, lambda *row: cast("Value", apply(f, op, row)), vectors)
+            return [shared_code(f, f"shlo_{function.name}", function, *row)[0] for row in vectors]
         return [apply(f, op, row) for row in rows]
 
     def holding(self, value: ir.Value) -> Held:
@@ -384,8 +394,7 @@ class _Emitter:
         def condition(*scalars: Value) -> Value:
             bind(before, scalars)
             *ops, terminator = before.operations
-            for inner in ops:
-                self._op(inner)
+            self._sequence(ops, terminator.operands)
             return self.indices[terminator.operands[0]]
 
         def body(*scalars: Value) -> list[Value]:
@@ -419,8 +428,7 @@ class _Emitter:
 
     def _yielded(self, block: ir.Block) -> list[Held]:
         *ops, terminator = block.operations
-        for inner in ops:
-            self._op(inner)
+        self._sequence(ops, terminator.operands)
         return [self.holding(value) for value in terminator.operands]
 
     def _if(self, op: ir.OpView) -> None:
