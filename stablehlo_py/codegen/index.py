@@ -447,6 +447,8 @@ def below(f: Function, a: Affine, bound: IntLike, lanes: int) -> Value | bool:
         return True
     if always_at_most(bound, low):
         return False
+    if isinstance(f, DryRun) and lanes == 1:
+        return f.unknown(I1, a.level)
     if a.vector is None:
         multiple, rest = _groups(a, bound)
         if a.lane == 0 or (always_less(0, a.lane) and always_less(rest + a.lane * (lanes - 1), multiple)):
@@ -553,6 +555,6 @@ class DryRun(Function):
     def _size(self, size: SymInt) -> Value:
         return self.unknown(I64)
 
-    def unknown(self, type_: Type) -> Value:
-        """A value about which nothing is known."""
-        return self._value(self.emit.name(), type_)
+    def unknown(self, type_: Type, level: int | None = None) -> Value:
+        """A value about which nothing is known, on this level or a given one."""
+        return Value(self.emit.name(), type_, None, len(self._regions) - 1 if level is None else level)

@@ -94,7 +94,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if tile.applies(fusion, target, space):
         return tile.emit(fusion, target, space, values, tile.lanes_of(target, space, values))
     if any(op.operation.name == "stablehlo.concatenate" for op in fusion.ops):
-        within = refine(fusion, target, fusion.outputs, [count], within_operands=True)
+        within = refine(fusion, target, fusion.outputs, space.sizes, within_operands=True)
         if tile.lies_within_operands(fusion, target, within, values):
             return tile.emit(fusion, target, within, values, tile.lanes_of(target, within, values))
         space = within if len(within.sizes) > len(space.sizes) else space

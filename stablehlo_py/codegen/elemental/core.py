@@ -398,9 +398,12 @@ class Elemental:
             return index, condition, None
         if condition.type.lanes > 1:
             return index, condition, condition
-        start = f.index(scalar(f, index))
-        with f.at_level(max(start.level, condition.level)):
-            safe = f.select(condition, start, f.const(0))
+        if isinstance(f, DryRun):
+            safe = f.unknown(I64, max(index.level, condition.level))
+        else:
+            start = f.index(scalar(f, index))
+            with f.at_level(max(start.level, condition.level)):
+                safe = f.select(condition, start, f.const(0))
         high = size - 1 - index.lane * (self.lanes - 1)
         return Affine(0, ((Variable(safe, 0, high, known_multiple(index)), 1),), index.lane), condition, None
 
