@@ -202,9 +202,16 @@ class _Block:
         return begun
 
     def _is_beside(self, run: Run, place: int) -> bool:
-        """Whether a function is of as many elements as a run, and reads nothing of it."""
-        elements = {num_elements(value) for value in (*run.made, self._ops[place].results[0])}
-        return len(elements) == 1 and run.made.isdisjoint(self._operands[place])
+        """Whether a function is of as many elements as a run, reads nothing of it, and neither leaves the loop anyway:
+        nothing is won then."""
+        values = {*run.made, self._ops[place].results[0]}
+        leave = (value for other in self._seeds & {*run.ops, place} for value in self._ops[other].results)
+        is_alike = len({num_elements(value) for value in values}) == 1
+        return is_alike and run.made.isdisjoint(self._operands[place]) and not any(map(self._leaves, leave))
+
+    def _leaves(self, value: ir.Value) -> bool:
+        """Whether ops that no loop takes in read a value."""
+        return not all(place < len(self._ops) and self._may_join[place] for place in self._readers.get(value, ()))
 
     def _ended(self, run: Run) -> Run:
         """Without what comes after its functions, as far as that is fewest lines."""
