@@ -12,7 +12,13 @@
 Both go through the whole triangle for every group of rows or right-hand sides; a product has most of the arithmetic
 after a few splits, and reads its operands block by block. Halves are split again while they have two blocks (Golub and
 Van Loan, "Matrix Computations", sections 3.1.4 and 4.2.9). How large a block is, the backend of `target` says, and
-which of them stay whole because its own code works by blocks. Where a matrix is not positive definite, NaNs stand where
+which of them stay whole because its own code works by blocks. Its code may also take the matrices of a call of LAPACK
+by rows, which saves transposes:
+
+    %t = hlo.transpose %a;  %r = custom_call @lapack_sgetrf_ffi(%t);  %l = hlo.transpose %r
+        ==>  %l = custom_call @lapack_sgetrf_ffi(%a) {hlo.by_rows}
+
+Where a matrix is not positive definite, NaNs stand where
 they did.
 """
 
@@ -22,9 +28,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from stablehlo_py.dialect.attributes import BY_ROWS, OPERAND_ORDERS, RESULT_ORDERS
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.symint import IntLike, is_known
-from stablehlo_py.dialect.types import element_type, flag, shape, text
+from stablehlo_py.dialect.types import element_type, flag, i64s, rank, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Blocking, policy_of
 from stablehlo_py.passes.shape_rules.slices import slice_edges
@@ -67,7 +74,38 @@ class BlockFactorizations(RulePass):
                 return None
             return _triangular_solve(op, _Blocks(rewriter), middle)
 
+        @rules.rule("stablehlo.custom_call", where="matrices are transposed for it and back, and its code takes rows")
+        def take_rows(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+            "transpose(call(transpose(a))) -> call(a)"
+            if BY_ROWS in op.attributes or not blocking.takes_rows(op):
+                return None
+            matrices = op.operands[0].owner
+            if not (_turns(matrices) and all(_turns(use.owner) for use in op.results[0].uses)):
+                return None
+            return _by_rows(op, matrices.operands[0], rewriter)
+
         return rules
+
+
+def _turns(op: ir.Operation | ir.Block) -> bool:
+    """Whether an op makes columns of rows, in every matrix."""
+    if isinstance(op, ir.Block) or op.name != "hlo.transpose":
+        return False
+    *batch, row, column = range(rank(op.operands[0]))
+    return i64s(op, "permutation") == (*batch, column, row)
+
+
+def _by_rows(op: ir.Operation, matrices: ir.Value, rewriter: Rewriter) -> list[ir.Value]:
+    """A call with one operand, and its first result, by rows."""
+    attributes = {each: op.attributes[each] for each in op.attributes} | {BY_ROWS: ir.UnitAttr.get()}
+    for key in (OPERAND_ORDERS, RESULT_ORDERS):
+        orders = [list(order) for order in op.attributes[key]]
+        orders[0].sort()
+        attributes[key] = ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(order) for order in orders])
+    turned = [*range(rank(matrices) - 2), rank(matrices) - 1, rank(matrices) - 2]
+    types = [matrices.type, *(result.type for result in list(op.results)[1:])]
+    call = rewriter.create(op.name, types, [matrices], attributes)
+    return [rewriter.transpose(call.results[0], turned), *list(call.results)[1:]]
 
 
 def _middle(op: ir.Operation, blocking: Blocking) -> int | None:

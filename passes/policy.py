@@ -254,12 +254,14 @@ class Blocking:
         fewest_sides: right-hand sides below which a solve stays whole.
         is_for: whether a library of that name (`Options(libraries=...)`) may compute an op, which stays whole then.
         stays_whole: whether the backend's own code for an op works by blocks.
+        takes_rows: whether the backend's own code for a call of LAPACK takes matrices that lie by rows as well.
     """
 
     rows: int
     fewest_sides: int
     is_for: Callable[[str, ir.Operation], bool] = lambda library, op: False
     stays_whole: Callable[[ir.Operation], bool] = lambda op: False
+    takes_rows: Callable[[ir.Operation], bool] = lambda op: False
 
 
 class Policy(Protocol):

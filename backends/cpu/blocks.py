@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.symint import is_known
-from stablehlo_py.dialect.types import flag, shape
+from stablehlo_py.dialect.attributes import OPERAND_ORDERS
+from stablehlo_py.dialect.symint import IntLike, is_known
+from stablehlo_py.dialect.types import flag, shape, text
 from stablehlo_py.mlir import ir
 
 LEAST_ROWS = 256
 FEWEST_SIDES = 32  # with fewer a solve is bound by reading the matrix once
+# Of a matrix whose LU factorization is that of kernels/lu.py, and columns. Exchanges take rows**3 as the elimination
+# does: above, calls of LAPACK are as fast.
+LU_ROWS = 24
+LU_MATRICES = 64  # that fill the widest vectors
+_LU = re.compile("lapack_[sdcz]getrf_ffi")
+
+
+def is_short(rows: IntLike, columns: IntLike) -> bool:
+    """Whether LU factorizations of such matrices need no LAPACK, where there are enough of them."""
+    return is_known(rows, columns) and 0 < rows <= LU_ROWS and 0 < columns <= LU_ROWS
+
+
+def takes_rows(op: ir.Operation) -> bool:
+    """Whether a custom call is the LU factorization of many small matrices, whose kernel reads them as they lie."""
+    if not _LU.fullmatch(text(op, "call_target_name")) or OPERAND_ORDERS not in op.attributes:
+        return False
+    *batch, columns, rows = shape(op.operands[0])
+    return is_short(rows, columns) and is_known(*batch) and math.prod(batch) >= LU_MATRICES
 
 
 def is_blocked(op: ir.Operation) -> bool:

@@ -6,7 +6,7 @@ The kernels are tuned to these numbers, and the numbers to the kernels. Measured
 
 from __future__ import annotations
 
-from stablehlo_py.backends.cpu.blocks import FEWEST_SIDES, is_blocked
+from stablehlo_py.backends.cpu.blocks import FEWEST_SIDES, is_blocked, takes_rows
 from stablehlo_py.backends.cpu.weight_tiles import is_tiled, weight_layout
 from stablehlo_py.dialect.index_map import Layout
 from stablehlo_py.dialect.ops import Work, record_of
@@ -92,4 +92,4 @@ FUSION = FusionPolicy(
 
 # Kernels of complex numbers, and of those that are computed with in another type, go through the whole triangle for
 # every group of rows; a product reads its operands from the cache.
-BLOCKING = Blocking(rows=128, fewest_sides=FEWEST_SIDES, stays_whole=is_blocked)
+BLOCKING = Blocking(rows=128, fewest_sides=FEWEST_SIDES, stays_whole=is_blocked, takes_rows=takes_rows)

@@ -374,7 +374,7 @@ class ProducerFusion:
             return ProducerPlan(split.rows, plan.index_map, "row", split)
         if (name == "convert" and not split) or self._is_small(node, users, plan):
             return plan
-        if self._is_repeatable(cluster, node, users, plan):
+        if self._is_repeatable(cluster, node, users, plan) or self._is_read_as_bytes(node):
             return plan
         return None
 
@@ -456,6 +456,12 @@ class ProducerFusion:
             return False
         self.repeated_flops[node.index] = flops
         return True
+
+    def _is_read_as_bytes(self, node: Node) -> bool:
+        """Is the node a comparison of memory with a number? Its result would be bytes, which readers compare with 0."""
+        if node.name != "compare" or not all(map(self._is_read_anyway, node.producers)):
+            return False
+        return sum(each >= 0 and self._is_constant_subtree(self.graph.nodes[each]) for each in node.producers) == 1
 
     def _is_read_anyway(self, producer: int) -> bool:
         """Is what this node makes in memory, or a window of that, or computed from no memory?"""

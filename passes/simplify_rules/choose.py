@@ -83,6 +83,19 @@ def compare_difference(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter
     return rewriter.again(op, inner.operands)
 
 
+@CHOOSE.pair("hlo.compare", "hlo.select", where="integers; == and !=; the range of x has no c")
+def compare_choice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "select(p, c, x) == c -> p, select(p, c, x) != c -> not p"
+    pred, chosen, x = inner.operands
+    c, direction = integer_splat(op.operands[1]), text(op, "direction")
+    if c is None or integer_splat(chosen) != c or direction not in ("EQ", "NE") or pred.type != op.result.type:
+        return None
+    low, high = integer_range(x)
+    if low <= c <= high:
+        return None
+    return pred if direction == "EQ" else rewriter.like("not", pred)
+
+
 # --- select ----------------------------------------------------------------------------------------------------------
 
 

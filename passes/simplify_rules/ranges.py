@@ -12,7 +12,7 @@ from typing import TypeAlias
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.symint import GuardError, IntLike
-from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape
+from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import integer_bounds
 from stablehlo_py.passmanager.rewrite import defining
@@ -45,6 +45,9 @@ def _range_of(op: ir.Operation, value: ir.Value, depth: int) -> tuple[IntLike, I
         return int(array.min()), int(array.max())
     if name == "hlo.iota":
         return 0, max(shape(value)[i64(op, "dimension")] - 1, 0)
+    if name == "hlo.reduce" and text(op, "kind") in ("minimum", "maximum"):
+        ranges = [integer_range(operand, depth) for operand in op.operands]
+        return min(low for low, _ in ranges), max(high for _, high in ranges)
     if name == "hlo.convert":
         return integer_range(op.operands[0], depth) if is_integer(op.operands[0].type.element_type) else None
     if name == "hlo.popcnt" or name == "hlo.count_leading_zeros":

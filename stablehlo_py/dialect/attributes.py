@@ -69,6 +69,8 @@ SMALL_ANGLE = "hlo.small_angle"
 WINDOW = "hlo.window"
 # Order in memory of the dimensions of a custom call's buffers, and the user's line. Legalization writes, backends read.
 OPERAND_ORDERS, RESULT_ORDERS, SITE = "hlo.operand_orders", "hlo.result_orders", "hlo.site"
+# A call of LAPACK on matrices that lie by rows. `block-factorizations` writes it, backends read it.
+BY_ROWS = "hlo.by_rows"
 # The zero point of every result of a collective of quantized values. `legalize-quantized` writes it, `legalize-to-hlo`
 # reads it.
 ZEROS = "hlo.zeros"

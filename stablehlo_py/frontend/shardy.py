@@ -22,6 +22,7 @@ arrays.
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
 import re
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.frontend.diagnostics import load_error
 from stablehlo_py.frontend.placement import groups_of_axes
 from stablehlo_py.frontend.shards import TO_FULL, TO_SHARD, marked
-from stablehlo_py.frontend.source import Format, Source
+from stablehlo_py.frontend.source import Format, Source, bytecode_version
 from stablehlo_py.frontend.text import parse_text
 from stablehlo_py.mlir import heard, ir, message_of, stablehlo
 
@@ -65,6 +66,8 @@ _SAYS = ("sharding", "out_sharding")
 _INLINED = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 _DROPPED = frozenset({"sdy.mesh", "sdy.sharding_group"})
 _GROUPS, _BY_AXES = "replica_groups", "#stablehlo.replica_group_mesh_axes<mesh = @"
+_RULE = "sdy.sharding_rule"
+_NAMED = re.compile(rb"sdy\.\w+")  # attributes, in bytecode, which names ops otherwise
 _AXIS_SIZE = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
 _AXIS = re.compile(r'"([^"]+)"')
 _MISSING = "pip install jaxlib (only its parser is used), or export without Shardy"
@@ -107,6 +110,10 @@ def strip(source: Source) -> tuple[Source, Stripped]:
 
 
 def _strip_in(context: Any, source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> tuple[Source, Stripped]:
+    if _may_have_rules_alone(source):
+        stripped = _without_rules(context, source, jaxlib_ir)
+        if stripped is not None:
+            return stripped, Stripped({}, manual=False, sharded=False)
     module = _parse(source, context, jaxlib_ir, dialects)
     stripper = _Stripper(jaxlib_ir, dialects["sdy"], dialects["stablehlo"])
     with context:
@@ -186,6 +193,43 @@ def _read_artifact(data: bytes, context: Any, jaxlib_ir: Any, stablehlo_: Module
         except jaxlib_ir.MLIRError:
             pass
     return stablehlo_.deserialize_portable_artifact(context, data)
+
+
+def _may_have_rules_alone(source: Source) -> bool:
+    """Whether an artifact seems to have sharding rules, as every LAPACK call of JAX, and no more of Shardy."""
+    if source.format is not Format.ARTIFACT or _GROUPS.encode() in source.data:
+        return False
+    return set(_NAMED.findall(source.data)) == {_RULE.encode()}
+
+
+def _without_rules(context: Any, source: Source, jaxlib_ir: Any) -> Source | None:
+    """An artifact with its rules as text, in VHLO as it came: legalizing it, and making an artifact again, takes twice
+    the time of all the rest. None: it cannot be read so, or has ops of Shardy."""
+    with heard(context, _Heard.copy):  # what is wrong is found again
+        try:
+            module = jaxlib_ir.Module.parse(source.data, context)
+        except jaxlib_ir.MLIRError:
+            return None
+    ruled, others = [], []
+
+    def sort(op: Any) -> Any:
+        operation = op.operation
+        if operation.name.startswith("sdy."):
+            others.append(operation)
+        elif _RULE in operation.attributes:
+            ruled.append(operation)
+        return jaxlib_ir.WalkResult.ADVANCE
+
+    module.operation.walk(sort)
+    if others:
+        return None
+    with context:
+        for operation in ruled:
+            operation.attributes[SHARDING_RULE] = jaxlib_ir.StringAttr.get(str(operation.attributes[_RULE]))
+            del operation.attributes[_RULE]
+    data = io.BytesIO()
+    module.operation.write_bytecode(data, desired_version=bytecode_version(source.data))
+    return replace(source, data=data.getvalue())
 
 
 @dataclass(frozen=True)
@@ -344,8 +388,7 @@ class _Stripper:
             attribute = op.attributes[name]
             if name == "sdy.sharding":
                 op.attributes[SHARDING] = self._texts(self.sdy.TensorShardingPerValueAttr(attribute).shardings)
-            elif name == "sdy.sharding_rule":
-                self.sharded = True
+            elif name == _RULE:  # of no use without shardings
                 op.attributes[SHARDING_RULE] = self.ir.StringAttr.get(str(attribute))
             del op.attributes[name]
         if _GROUPS in op.attributes and str(op.attributes[_GROUPS]).startswith(_BY_AXES):

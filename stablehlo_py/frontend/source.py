@@ -141,6 +141,11 @@ def artifact_version(data: bytes, name: str) -> tuple[int, int, int] | None:
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
+def bytecode_version(data: bytes) -> int:
+    """MLIR's version of bytecode: an integer of variable length, so far of one byte."""
+    return data[len(BYTECODE_MAGIC)] >> 1
+
+
 def _read_file(path: str) -> bytes:
     try:
         with open(path, "rb") as file:

@@ -147,7 +147,10 @@ def _potrf(op: ir.OpView) -> Results:
     candidates = build.value("select", numbers, positive, build.splat(none, numbers), number)
     start = build.splat(none, build.tensor([], info.element_type))
     first = build.value("reduce", info, candidates, start, kind="minimum", dimensions=[last])
-    is_none = build.compare(first, build.splat(none, info), "EQ")
+    # By itself, since most programs ask for no more.
+    condition = build.tensor(shape(info), ir.IntegerType.get_signless(1))
+    yes = build.splat(True, build.tensor([], condition.element_type))
+    is_none = build.value("reduce", condition, positive, yes, kind="and", dimensions=[last])
     triangle = _places(factor, "GE" if uplo == "L" else "LE")
     # LAPACK leaves the other triangle as it was.
     whole = build.value("select", factor.type, triangle, factor, op.operands[0])

@@ -63,3 +63,27 @@ func.func @large(%a: tensor<256x256xf32>) -> tensor<256x256xf32> {
   %0 = "hlo.cholesky"(%a) {lower = true} : (tensor<256x256xf32>) -> tensor<256x256xf32>
   return %0 : tensor<256x256xf32>
 }
+
+// Many small matrices need no transposes for the LU factorization that the CPU has code for; few of them are LAPACK's.
+// RUN: shlo-opt %s --pass-pipeline='builtin.module(block-factorizations,peephole)' | filecheck %s --check-prefix=ROWS
+// ROWS-LABEL: func.func @many
+// ROWS-NEXT: %[[R:.*]]:3 = stablehlo.custom_call @lapack_sgetrf_ffi(%arg0) {hlo.by_rows, hlo.operand_orders = [array<i64: 0, 1, 2>], hlo.result_orders = [array<i64: 0, 1, 2>, array<i64: 0, 1>, array<i64: 0>]
+// ROWS-SAME: (tensor<64x4x3xf32>) -> (tensor<64x4x3xf32>, tensor<64x3xi32>, tensor<64xi32>)
+// ROWS-NEXT: return %[[R]]#0, %[[R]]#1
+func.func @many(%a: tensor<64x4x3xf32>) -> (tensor<64x4x3xf32>, tensor<64x3xi32>) {
+  %0 = "hlo.transpose"(%a) {permutation = array<i64: 0, 2, 1>} : (tensor<64x4x3xf32>) -> tensor<64x3x4xf32>
+  %1:3 = stablehlo.custom_call @lapack_sgetrf_ffi(%0) {hlo.operand_orders = [array<i64: 0, 2, 1>], hlo.result_orders = [array<i64: 0, 2, 1>, array<i64: 0, 1>, array<i64: 0>]} : (tensor<64x3x4xf32>) -> (tensor<64x3x4xf32>, tensor<64x3xi32>, tensor<64xi32>)
+  %2 = "hlo.transpose"(%1#0) {permutation = array<i64: 0, 2, 1>} : (tensor<64x3x4xf32>) -> tensor<64x4x3xf32>
+  return %2, %1#1 : tensor<64x4x3xf32>, tensor<64x3xi32>
+}
+
+// ROWS-LABEL: func.func @few
+// ROWS-NEXT: "hlo.transpose"
+// ROWS-NEXT: stablehlo.custom_call
+// ROWS-NEXT: "hlo.transpose"
+func.func @few(%a: tensor<8x4x4xf32>) -> tensor<8x4x4xf32> {
+  %0 = "hlo.transpose"(%a) {permutation = array<i64: 0, 2, 1>} : (tensor<8x4x4xf32>) -> tensor<8x4x4xf32>
+  %1:3 = stablehlo.custom_call @lapack_sgetrf_ffi(%0) {hlo.operand_orders = [array<i64: 0, 2, 1>], hlo.result_orders = [array<i64: 0, 2, 1>, array<i64: 0, 1>, array<i64: 0>]} : (tensor<8x4x4xf32>) -> (tensor<8x4x4xf32>, tensor<8x4xi32>, tensor<8xi32>)
+  %2 = "hlo.transpose"(%1#0) {permutation = array<i64: 0, 2, 1>} : (tensor<8x4x4xf32>) -> tensor<8x4x4xf32>
+  return %2 : tensor<8x4x4xf32>
+}

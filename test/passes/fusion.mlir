@@ -172,3 +172,23 @@ func.func @cross_entropy(%x: tensor<256x64xf32>, %w: tensor<64x1024xf32>, %label
   %8 = "hlo.subtract"(%7, %picked) : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
   return %5, %8 : tensor<256x1024xf32>, tensor<256xf32>
 }
+
+// -----
+
+// What a comparison of memory with a number gives would be bytes, which are read no sooner.
+// CHECK-LABEL: func.func @repeated_comparison
+// CHECK-NEXT: call @[[SELECT:[a-z_0-9]*]](%arg0, %arg1)
+// CHECK-NEXT: return
+// CHECK: func.func private @[[SELECT]]
+// CHECK: "hlo.compare"
+// CHECK: "hlo.select"
+func.func @repeated_comparison(%n: tensor<256xi32>, %x: tensor<256x4096xf32>) -> tensor<256x4096xf32> {
+  %zero = "hlo.constant"() {value = dense<0> : tensor<i32>} : () -> tensor<i32>
+  %zeros = "hlo.broadcast"(%zero) {dimensions = array<i64>} : (tensor<i32>) -> tensor<256xi32>
+  %p = "hlo.compare"(%n, %zeros) {direction = "GE"} : (tensor<256xi32>, tensor<256xi32>) -> tensor<256xi1>
+  %wide = "hlo.broadcast"(%p) {dimensions = array<i64: 0>} : (tensor<256xi1>) -> tensor<256x4096xi1>
+  %nan = "hlo.constant"() {value = dense<0x7FC00000> : tensor<f32>} : () -> tensor<f32>
+  %nans = "hlo.broadcast"(%nan) {dimensions = array<i64>} : (tensor<f32>) -> tensor<256x4096xf32>
+  %0 = "hlo.select"(%wide, %x, %nans) : (tensor<256x4096xi1>, tensor<256x4096xf32>, tensor<256x4096xf32>) -> tensor<256x4096xf32>
+  return %0 : tensor<256x4096xf32>
+}

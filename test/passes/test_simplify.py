@@ -187,6 +187,16 @@ CHOOSE = [
     case("compare-bool", B, lambda x: compare(x, like(x, True), "NE")),
     case("compare-sum", N, lambda x: compare(add(x, like(x, 2**31 - 1)), like(x, -7), "EQ")),
     case("compare-difference", f"{N} {N}", lambda x, y: compare(sub(x, y), like(x, 0), "NE")),
+    case(
+        "compare-choice",
+        f"{B} {N}",
+        lambda p, x: compare(select(p, like(x, 0), b.like("maximum", x, like(x, 1))), like(x, 0), "EQ"),
+    ),
+    case(
+        "compare-choice",
+        f"{B} {N}",
+        lambda p, x: compare(select(p, like(x, 9), b.like("minimum", x, like(x, 8))), like(x, 9), "NE"),
+    ),
     case("compare-converted-bool", B, lambda x: compare(convert(x, "f32"), b.splat(0, typed(F)), "NE")),
     case("compare-converted-bool", B, lambda x: compare(convert(x, "i32"), b.splat(1, typed(N)), "LT")),
     case("select-same", f"{B} {F}", lambda p, x: select(p, x, x)),

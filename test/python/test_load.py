@@ -240,6 +240,22 @@ def test_a_sharding_rule_becomes_text(jax, kind, isolate):
     module = load(source[kind], isolate=isolate)
     (call,) = (op for op in operations(module.operation) if op.name == "stablehlo.custom_call")
     assert "i=4" in call.attributes["hlo.sharding_rule"].value
+    assert not is_sharded(module)
+
+
+def test_rules_alone_are_stripped_as_the_rest_of_shardy_is(jax, monkeypatch):
+    """An artifact that has no more of Shardy is not legalized by jaxlib."""
+    from stablehlo_py.frontend import shardy
+
+    source = exported(
+        jax, lambda a, b: jax.numpy.linalg.solve(a, b), spec(jax, 4, 4), spec(jax, 4)
+    ).mlir_module_serialized
+    plain = str(load(source, isolate=False))
+    with monkeypatch.context() as patch:
+        patch.setattr(shardy, "_serialize", None)  # not called
+        assert str(load(source, isolate=False)) == plain
+    monkeypatch.setattr(shardy, "_may_have_rules_alone", lambda source: False)
+    assert str(load(source, isolate=False)) == plain
 
 
 def sharded(jax):

@@ -152,7 +152,8 @@ class _Blocks:
     def _transpose(self, f: Function, source: Value, sizes: Sizes, target: Value, columns: int) -> None:
         """Squares at once of a whole panel, elements of one that has fewer columns."""
         if columns == self.width and self.lanes > 1:
-            PanelTranspose(self.lanes, self.of.name, self.of.name).emit(f, source, target, sizes)
+            whole = self.n % self.lanes == 0
+            PanelTranspose(self.lanes, self.of.name, self.of.name, whole=whole).emit(f, source, target, sizes)
             return
 
         def element(row: Index, column: Index) -> None:

@@ -10,6 +10,18 @@ from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import PARTS, Element, Lanes
+from stablehlo_py.dialect.symint import IntLike, is_known
+
+
+def matrices_of(f: Function, group: Value, lanes: int, batch: IntLike, *, aliased: bool) -> tuple[Index, Index]:
+    """The first matrix of a group of as many as lanes, and how many it holds. The last group overlaps the one before
+    it, unless an output is written over an input: what both hold is computed twice, and no other code is needed."""
+    first = f.imul(group, lanes)
+    if is_known(batch) and not batch % lanes:
+        return first, lanes
+    if is_known(batch) and batch > lanes and not aliased:
+        return f.imin(first, batch - lanes), lanes
+    return first, f.imin(f.isub(batch, first), lanes)
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,9 @@ class Interleaved:
 
     def _each(self, held: Index, whole: Callable[[], None], one: Callable[[Value, Value], None]) -> None:
         f = self.f
+        if held == self.lanes:
+            whole()
+            return
 
         def some() -> None:
             f.loop(0, held, 1, lambda lane: f.loop(0, self._numbers, 1, lambda at: one(lane, at)))

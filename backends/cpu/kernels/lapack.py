@@ -42,6 +42,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, Element, element
+from stablehlo_py.dialect.attributes import BY_ROWS
 from stablehlo_py.dialect.custom_call import read_call
 from stablehlo_py.dialect.symint import IntLike, SymInt, is_known, largest, less, minimum, select
 from stablehlo_py.errors import UnsupportedError
@@ -68,7 +69,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     routine = routine_of(call)
     batch = math.prod(batch_of(call, routine))
     rows, columns = (*routine.operands[0].shape, 1)[:2]
-    if routine.name.endswith("getrf") and lu.fits(target, element(op.operands[0]), rows, columns, batch):
+    if BY_ROWS in op.attributes or (
+        routine.name.endswith("getrf") and lu.fits(target, element(op.operands[0]), rows, columns, batch)
+    ):
         return lu.emit(fusion, target, int(rows), int(columns), batch)
     small = less(math.prod(routine.operands[0].shape), SMALL_MATRIX + 1)
     numbers = [fusion.inputs.index(value) for value in op.operands]

@@ -9,30 +9,31 @@ import math
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.blocks import is_short
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved
+from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved, matrices_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic, subtract_product
 from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element
 from stablehlo_py.dialect.alignment import aligned
+from stablehlo_py.dialect.attributes import BY_ROWS
 from stablehlo_py.dialect.symint import IntLike, is_known
-
-MOST_ROWS = 24  # and columns. Exchanges take rows**3 as the elimination does: above, calls of LAPACK are as fast
 
 
 def fits(target: CpuTarget, of: Element, rows: IntLike, columns: IntLike, batch: IntLike) -> bool:
     """Whether the matrices are small, and fill a vector."""
-    if not (is_known(rows, columns) and 0 < rows <= MOST_ROWS and 0 < columns <= MOST_ROWS):
+    if not is_short(rows, columns):
         return False
     return not is_known(batch) or batch >= target.lanes(of.compute.bits)
 
 
 def emit(fusion: Fusion, target: CpuTarget, rows: int, columns: int, batch: IntLike) -> Kernel:
-    """One phase over groups of matrices, column-major as LAPACK's. Results: L below the diagonal and U; i32: the rows,
-    from 1, with which rows were exchanged, and the number of the first pivot that is zero, or 0."""
+    """One phase over groups of matrices, column-major as LAPACK's unless the call says otherwise. Results: L below the
+    diagonal and U; i32: the rows, from 1, with which rows were exchanged, and the number of the first pivot that is
+    zero, or 0."""
     op = fusion.op("stablehlo.custom_call")
     of = element(op.operands[0])
     f = phase_function(fusion, target)
@@ -43,11 +44,10 @@ def emit(fusion: Fusion, target: CpuTarget, rows: int, columns: int, batch: IntL
     for kind, count in ((of, rows * columns), (ELEMENTS["i32"], least), (ELEMENTS["i32"], 1)):
         parts.append(Interleaved(f, kind, count, lanes, f.gep(f.private, used, I8)))
         used += aligned(parts[-1].bytes)
-    code = _Elimination(f, rows, columns, *parts)
+    code = _Elimination(f, rows, columns, BY_ROWS in op.attributes, *parts)
 
     def group(number: Value) -> None:
-        first = f.imul(number, lanes)
-        held = f.imin(f.isub(batch, first), lanes)
+        first, held = matrices_of(f, number, lanes, batch, aliased=fusion.aliased)
         parts[0].read(source, first, held)
         code.factorize()
         for part, result in zip(parts, range(3), strict=True):
@@ -62,9 +62,16 @@ class _Elimination:
     """Code for one group."""
 
     def __init__(
-        self, f: Function, rows: int, columns: int, matrix: Interleaved, pivots: Interleaved, info: Interleaved
+        self,
+        f: Function,
+        rows: int,
+        columns: int,
+        by_rows: bool,
+        matrix: Interleaved,
+        pivots: Interleaved,
+        info: Interleaved,
     ) -> None:
-        self.f, self.rows, self.columns = f, rows, columns
+        self.f, self.rows, self.columns, self.by_rows = f, rows, columns, by_rows
         self.matrix, self.pivots, self.info = matrix, pivots, info
         self.of, self.lanes = matrix.of, matrix.lanes
 
@@ -120,7 +127,8 @@ class _Elimination:
         self.matrix.set(self._at(i, j), value)
 
     def _at(self, i: Index, j: Index) -> Index:
-        return self.f.iadd(self.f.imul(j, self.rows), i)
+        outer, inner, size = (i, j, self.columns) if self.by_rows else (j, i, self.rows)
+        return self.f.iadd(self.f.imul(outer, size), inner)
 
     def _size(self, value: Lanes) -> Value:
         """By which LAPACK compares pivots: the sum of absolute parts."""

@@ -37,17 +37,19 @@ class PanelTranspose:
         lanes: rows that are transposed at once.
         source, panel: the names of the element types in memory and of the panel.
         masked: rows of the panel may have no room for whole vectors.
+        whole: the number of rows is a multiple of `lanes`, so that none is looked up.
     """
 
     lanes: int
     source: str
     panel: str
     masked: bool = False
+    whole: bool = False
 
     @property
     def symbol(self) -> str:
         """The name of its function."""
-        return f"shlo_panel_{self.lanes}_{self.source}_{self.panel}{'_masked' * self.masked}"
+        return f"shlo_panel_{self.lanes}_{self.source}_{self.panel}{'_masked' * self.masked}{'_whole' * self.whole}"
 
     @property
     def _columns(self) -> int:
@@ -79,6 +81,9 @@ class PanelTranspose:
             end = f.gep(target, f.iadd(f.imul(k, sizes.width), first), scalar)
 
             def row(number: int) -> Value:
+                if self.whole:
+                    line = f.gep(start, f.imul(first, sizes.across), of.element.storage)
+                    return arithmetic.load(f, of, line, f.imul(sizes.across, number), many, mask)
                 at = f.imul(f.imin(f.iadd(first, number), last), sizes.across)
                 return arithmetic.load(f, of, start, at, many, mask)
 

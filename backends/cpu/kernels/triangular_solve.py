@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.kernels import blocked_solve
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase, phase_function
 from stablehlo_py.backends.cpu.kernels.blocked_substitution import MOST_ROWS, MOST_VECTORS, OTHER_REGISTERS
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved
+from stablehlo_py.backends.cpu.kernels.interleaved import Interleaved, matrices_of
 from stablehlo_py.backends.cpu.kernels.systems import Systems
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.backends.cpu.kernels.vector_substitution import VectorSubstitution
@@ -88,7 +88,7 @@ def _of_batches(fusion: Fusion, target: CpuTarget, s: Systems, n: int, sides: in
     group = _Batch(f, s, sides, matrices, unknowns, target.registers)
     known, out = operand(f, fusion, op.operands[1]), f.parameters["out0"]
     source = operand(f, fusion, op.operands[0])
-    f.loop(f.begin, f.end, 1, partial(group.solve_all, source=source, known=known, out=out))
+    f.loop(f.begin, f.end, 1, partial(group.solve_all, source=source, known=known, out=out, aliased=fusion.aliased))
     part = phase(f, -(-s.batch // lanes), 2.0 * n * (n + sides) + 0.5 * n * n * sides)
     return Kernel.of(part, private_bytes=aligned(matrices.bytes) + unknowns.bytes)
 
@@ -227,10 +227,10 @@ class _Batch(_Group):
         super().__init__(f, systems, matrices.lanes, sides, matrices.place, registers)
         self.matrices, self.unknowns, self.sides = matrices, unknowns, sides
 
-    def solve_all(self, number: Value, source: Value, known: Value, out: Value) -> None:
-        """Those of group `number`."""
-        f, first = self.f, self.f.imul(number, self.lanes)
-        held = f.imin(f.isub(self.systems.batch, first), self.lanes)
+    def solve_all(self, number: Value, source: Value, known: Value, out: Value, aliased: bool) -> None:
+        """Those of group `number`; `aliased`: over what is known."""
+        f = self.f
+        first, held = matrices_of(f, number, self.lanes, self.systems.batch, aliased=aliased)
         self.matrices.read(source, first, held)
         self.unknowns.read(known, first, held)
 

@@ -54,6 +54,26 @@ def test_bits_depend_on_the_matrix_alone(dtype: type) -> None:
         assert one.tobytes() == two.tobytes() == four.tobytes() == np.roll(other, -3, 0).tobytes()
 
 
+@pytest.mark.parametrize("cpu", ["", "avx2", "generic"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [64, 69])
+def test_matrices_by_rows_give_the_same_bits(batch: int, dtype: type, cpu: str) -> None:
+    """As those that are transposed for the kernel, also where it writes over what it reads."""
+    a = matrices(batch, 5, 4, dtype=dtype)
+    by_rows, in_place = (
+        compiled(each, a, cpu=cpu) for each in (lax.linalg.lu, lambda x: lax.linalg.lu(jnp.sort(x, 0)))
+    )
+    assert "hlo.by_rows" in by_rows.stages["fused"]
+    assert "hlo.by_rows" in in_place.stages["fused"]
+    assert "hlo.inplace" in in_place.stages["scheduled"]
+    few = [compiled(lax.linalg.lu, each, cpu=cpu)(each) for each in (a[:35], a[35:])]
+    for whole, first, second in zip(by_rows(a), *few, strict=True):
+        assert whole.tobytes() == first.tobytes() + second.tobytes()
+    a = np.sort(a, 0)
+    for one, other in zip(in_place(a), by_rows(a), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pivots_that_are_zero_are_told(dtype: type) -> None:
     """By the number of the first, as LAPACK does; other matrices are not touched, and of equal sizes the first row is
