@@ -140,6 +140,7 @@ class LaneTransform:
         self.masked = self.source == self.target and self.width % self.lanes != 0
         size = 2 * self.n * self.lanes * self.part.bits // 8
         self.buffer_bytes = -(-size // LINE) * LINE
+        self._only_calls = True  # a group's work is done by functions, which take most of a microsecond
 
     @property
     def length(self) -> int:
@@ -167,6 +168,7 @@ class LaneTransform:
         twiddles = self._twiddles(f)
         twist = self._twist_tables(f) if self.twist else None
         f.loop(f.begin, f.end, 1, lambda number: self._group(f, number, buffers, twiddles, twist))
+        f.emit.is_optimized = not self._only_calls
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
@@ -279,6 +281,7 @@ class LaneTransform:
             left //= radix
             found = places(stage) if f.common is not None and self.length >= LEAST_SHARED else None
             if found is None:
+                self._only_calls = False
                 sizes, factors = (left, step), twiddles[stage]
                 self.scratch.stage(f, radix, sizes, factors, partial(reader, stage), partial(writer, stage))
             else:
@@ -334,4 +337,5 @@ class LaneTransform:
         if self.length >= LEAST_SHARED:
             call_piece(f, rows, arguments, apart=True)
         else:
+            self._only_calls = False
             rows.emit(f, *arguments)

@@ -24,7 +24,7 @@ from stablehlo_py.backends.cpu.kernels.fourier import (
     radices,
     require_table,
 )
-from stablehlo_py.backends.cpu.kernels.fourier_phases import Chirp, Phases, copy, product
+from stablehlo_py.backends.cpu.kernels.fourier_phases import Chirp, Phases, copy, parts, product
 from stablehlo_py.backends.cpu.kernels.fourier_prime import PrimeTransform, is_served
 from stablehlo_py.backends.cpu.kernels.fourier_stage import FORWARD, Exchange, roots
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -213,17 +213,12 @@ class Transforms(Phases):
         # Both transforms are one function where they are done in place: in two passes, or by whole groups of rows.
         in_place = self._halves(m, rows) or (is_known(rows) and rows % self._lanes_of_rows(m, rows) == 0)
         spectra = padded if in_place else self.room(rows * m)
-        chirps = Chirp(self, self.table("chirps", _parts(chirp)), n, m, outer, inner, exchange)
+        chirps = Chirp(self, self.table("chirps", parts(chirp)), n, m, outer, inner, exchange)
         chirps.enter(source, padded)
         self.along(padded, spectra, rows, m, 1)
-        product(self, spectra, self.table("kernels", _parts(np.fft.fft(kernel) / m)), rows, m)
+        product(self, spectra, self.table("kernels", parts(np.fft.fft(kernel) / m)), rows, m)
         self.along(spectra, padded, rows, m, 1)  # the inverse one, with the same code
         chirps.leave(padded, target, scale)
-
-
-def _parts(numbers: np.ndarray) -> np.ndarray:
-    """Complex numbers as an array of real parts and one of imaginary parts."""
-    return np.concatenate([numbers.real, numbers.imag])
 
 
 def _split(n: int, registers: int) -> tuple[int, int] | None:

@@ -18,9 +18,10 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.complex import Pair
 from stablehlo_py.codegen.tables import table_among
 from stablehlo_py.codegen.types import PARTS, element
-from stablehlo_py.dialect.symint import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 
-CHUNK = 4096  # elements of an iteration
+CHUNK = 4096  # elements of an iteration, where there are few rows
+ENOUGH_ROWS = 16
 Body = Callable[[Function, Index, Index, int, Value | None], None]  # (f, row, first element, lanes, mask)
 
 
@@ -28,12 +29,9 @@ class Phases:
     """The phases of a kernel under construction.
 
     Attributes:
-        chunk: elements of a row that are an iteration.
         of: the complex element type.
         lanes: lanes of a full vector of its parts.
     """
-
-    chunk = CHUNK
 
     def __init__(self, fusion: Fusion, target: CpuTarget) -> None:
         self.fusion, self.target = fusion, target
@@ -74,6 +72,10 @@ class Phases:
         self.repeat(part)
         return part
 
+    def chunk_of(self, rows: IntLike, count: IntLike) -> IntLike:
+        """How many of a row's elements are an iteration: all of them where that makes enough iterations."""
+        return max(count, 1) if is_known(rows, count) and rows >= ENOUGH_ROWS else CHUNK
+
     def repeat(self, part: Part) -> None:
         """Add a phase that is there already, once more."""
         self._parts.append(part)
@@ -95,15 +97,16 @@ def sweep(
     once more, under a mask where there are not as many, or where `body` reads what it writes (`in_place`). `once` is
     done once a row, too."""
     lanes = lanes or plan.lanes
-    chunks = max(1, -(-(high - low) // plan.chunk))
+    size = plan.chunk_of(rows, high - low)
+    chunks = max(1, -(-(high - low) // size))
     enough = isinstance(high, int) and high - low >= lanes
-    even = lanes == 1 or (isinstance(high, int) and (high - low) % lanes == plan.chunk % lanes == 0)
+    even = lanes == 1 or (isinstance(high, int) and (high - low) % lanes == size % lanes == 0)
 
     def emit(f: Function) -> None:
         def chunk(number: Value) -> None:
             row, part = f.idiv(number, chunks), f.irem(number, chunks)
-            first = f.iadd(f.imul(part, plan.chunk), low)
-            last = f.imin(f.iadd(first, plan.chunk), high)
+            first = f.iadd(f.imul(part, size), low)
+            last = f.imin(f.iadd(first, size), high)
             if once and isinstance(part, Value):
                 f.if_(f.cmp("eq", part, f.const(0)), lambda: once(f, row))
             elif once:  # a row is one chunk
@@ -122,7 +125,12 @@ def sweep(
 
         f.loop(f.begin, f.end, 1, chunk)
 
-    plan.phase(suffix, rows * chunks, min(size_hint(high) - low, plan.chunk) * 0.5, emit)
+    plan.phase(suffix, rows * chunks, min(size_hint(high) - low, size_hint(size)) * 0.5, emit)
+
+
+def parts(numbers: np.ndarray) -> np.ndarray:
+    """Complex numbers as an array of real parts and one of imaginary parts."""
+    return np.concatenate([numbers.real, numbers.imag])
 
 
 def table_load(f: Function, plan: Phases, base: Value, count: int, k: Index, lanes: int, mask: Value | None) -> Pair:

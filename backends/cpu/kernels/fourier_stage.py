@@ -160,9 +160,8 @@ class Scratch:
         pointer, type_ = f.gep(buffer, f.imul(base, 2 * self.lanes), self.part), vector(self.lanes, self.part)
 
         def read(j: Index) -> Pair:
-            at = f.imul(j, 2 * self.lanes)
-            real = f.load(type_, pointer, at, align=self._align)
-            return real, f.load(type_, pointer, f.iadd(at, self.lanes), align=self._align)
+            at = f.gep(pointer, f.imul(j, 2 * self.lanes), self.part)
+            return f.load(type_, at, align=self._align), f.load(type_, at, self.lanes, align=self._align)
 
         return read
 
@@ -171,9 +170,9 @@ class Scratch:
         pointer = f.gep(buffer, f.imul(base, 2 * self.lanes), self.part)
 
         def write(j: Index, value: Pair) -> None:
-            at = f.imul(j, 2 * self.lanes)
+            at = f.gep(pointer, f.imul(j, 2 * self.lanes), self.part)
             for part in range(2):
-                f.store(value[part], pointer, f.iadd(at, part * self.lanes), align=self._align)
+                f.store(value[part], at, part * self.lanes, align=self._align)
 
         return write
 
@@ -199,7 +198,8 @@ class Scratch:
         def phase(p: Index) -> None:
             factors = []
             if twiddles is not None:
-                factors = [self.scalar(f, twiddles, f.iadd(f.imul(p, radix - 1), k - 1)) for k in range(1, radix)]
+                of_phase = f.gep(twiddles, f.imul(p, 2 * (radix - 1)), self.part)
+                factors = [self.scalar(f, of_phase, k) for k in range(radix - 1)]
 
             def one(q: Index) -> None:
                 read = reader(f.iadd(q, f.imul(p, step)))

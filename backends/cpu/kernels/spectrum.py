@@ -6,8 +6,8 @@ import numpy as np
 
 from stablehlo_py.backends.cpu.kernels.fourier import Array, require_table
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
-from stablehlo_py.backends.cpu.kernels.fourier_phases import sweep, table_load
-from stablehlo_py.backends.cpu.kernels.fourier_stage import INVERSE, Exchange, multiply, pair, roots
+from stablehlo_py.backends.cpu.kernels.fourier_phases import parts, sweep, table_load
+from stablehlo_py.backends.cpu.kernels.fourier_stage import multiply, pair, roots, scaled
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.complex import Pair
@@ -24,7 +24,7 @@ def forward(plan: Transforms, source: Array, target: Array, rows: IntLike, n: in
     half = n // 2
     packed = plan.room(rows * half)
     plan.along(source, packed, rows, half, 1)
-    table = plan.table("roots", _halved_roots(n, half))
+    table = plan.table("roots", parts(_roots(n, half) / 2))
 
     def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
         base, to = f.imul(row, half), f.iadd(f.imul(row, half + 1), k)
@@ -50,34 +50,35 @@ def inverse(plan: Transforms, source: Array, target: Array, rows: IntLike, n: in
     if n % 2 or n < 4:
         _inverse_odd(plan, source, target, rows, n, scale)
         return
+    # With Z = even + i conj(w) odd, the inverse transform of Z is the forward one of Z in reverse order, so that a
+    # program with transforms in both directions has one of them. Number k of it is Z[half - k], or
+    # conj(even - i conj(w) odd).
     half = n // 2
     packed = plan.room(rows * half)
-    table = plan.table("roots", 2 * _halved_roots(n, half))
+    table = plan.table("roots", parts(scale * _roots(n, half).conj()))
 
     def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
         base = f.imul(row, half + 1)
         one, other = _mirrored(f, plan, source, f.iadd(base, k), f.isub(f.iadd(base, half), k), lanes, mask)
         even, odd = _even_odd(f, one, other)
-        # Z = even + i conj(w) odd
-        root = table_load(f, plan, table(f), half, k, lanes, mask)
-        turned = multiply(f, odd, (root[0], f.fneg(root[1])))
-        value = f.fadd(even[1], turned[0]), f.fsub(even[0], turned[1])  # with parts exchanged
+        even = scaled(f, even, scale)
+        turned = multiply(f, odd, table_load(f, plan, table(f), half, k, lanes, mask))
+        value = f.fadd(even[0], turned[1]), f.fsub(turned[0], even[1])
         types.store(f, plan.of, value, packed.address(f, plan.of), f.iadd(f.imul(row, half), k), mask)
 
     def first(f: Function, row: Index) -> None:
         base, pointer = f.imul(row, half + 1), source.address(f, plan.of)
         low, high = (pair(types.load(f, plan.of, pointer, f.iadd(base, k)))[0] for k in (0, half))
-        value = f.fsub(low, high), f.fadd(low, high)
+        value = scaled(f, (f.fadd(low, high), f.fsub(low, high)), scale)
         types.store(f, plan.of, value, packed.address(f, plan.of), f.imul(row, half))
 
     sweep(plan, "pack", rows, 1, half, body, once=first)
-    plan.along(packed, target, rows, half, 1, Exchange(leaving=True), scale)
+    plan.along(packed, target, rows, half, 1)
 
 
-def _halved_roots(n: int, count: int) -> np.ndarray:
+def _roots(n: int, count: int) -> np.ndarray:
     require_table(count, n)
-    half = roots(n, np.arange(count)) / 2
-    return np.concatenate([half.real, half.imag])
+    return roots(n, np.arange(count))
 
 
 def _mirrored(
@@ -122,30 +123,29 @@ def _forward_odd(plan: Transforms, source: Array, target: Array, rows: IntLike, 
 
 
 def _inverse_odd(plan: Transforms, source: Array, target: Array, rows: IntLike, n: int, scale: float) -> None:
-    """As a complex transform of the whole, Hermitian spectrum."""
+    """As a forward transform of the conjugates of the whole, Hermitian spectrum: its results are real."""
     count = n // 2 + 1
     wide = plan.room(rows * n)
 
     def widen(f: Function, row: Index, k: Index, _lanes: int, _mask: Value | None) -> None:
-        real, imaginary = pair(types.load(f, plan.of, source.address(f, plan.of), f.iadd(f.imul(row, count), k)))
+        value = pair(types.load(f, plan.of, source.address(f, plan.of), f.iadd(f.imul(row, count), k)))
+        real, imaginary = scaled(f, value, scale)
         middle = f.cmp("eq", f.index(f.irem(f.iadd(k, k), n)), f.const(0))
         imaginary = f.select(middle, f.const(0.0, imaginary.type), imaginary)
         base, pointer = f.imul(row, n), wide.address(f, plan.of)
         mirrored = f.irem(f.isub(n, k), n)
-        types.store(f, plan.of, (real, f.fneg(imaginary)), pointer, f.iadd(base, mirrored))
-        types.store(f, plan.of, (real, imaginary), pointer, f.iadd(base, k))
+        types.store(f, plan.of, (real, imaginary), pointer, f.iadd(base, mirrored))
+        types.store(f, plan.of, (real, f.fneg(imaginary)), pointer, f.iadd(base, k))
 
     sweep(plan, "widen", rows, 0, count, widen, lanes=1)
     values = wide
     if n > 1:
         values = plan.room(rows * n)
-        plan.along(wide, values, rows, n, 1, INVERSE, scale)
+        plan.along(wide, values, rows, n, 1)
 
     def narrow(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
         at = f.iadd(f.imul(row, n), k)
         real = pair(types.load(f, plan.of, values.address(f, plan.of), at, lanes, mask))[0]
-        if n == 1 and scale != 1.0:
-            real = f.fmul(real, f.const(scale, real.type))
         types.store(f, plan.part, real, target.address(f, plan.of), at, mask)
 
     sweep(plan, "narrow", rows, 0, n, narrow)

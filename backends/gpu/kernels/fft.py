@@ -53,12 +53,15 @@ class _Plan(Transforms):
     kernels: the phases that are kernels already.
     """
 
-    chunk = 1
     primes = False
 
     def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
         super().__init__(fusion, serial.Thread.of(target))
         self.gpu, self.kernels = target, dict[str, Function]()
+
+    def chunk_of(self, rows: IntLike, count: IntLike) -> IntLike:
+        """One element for each thread."""
+        return 1
 
     def _fits(self, n: int) -> bool:
         """Whether two halves of shared memory hold a transform."""

@@ -6,6 +6,8 @@ square relative to that of the result, in units of the element type's epsilon.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.fft
@@ -159,6 +161,40 @@ def test_threads_do_not_change_bits() -> None:
     x = operand("FFT", (64, 1000), (1000,), "f32")
     one, many = (transform("FFT", x, x, (1000,), threads=count) for count in (1, 4))
     assert one.tobytes() == many.tobytes()
+
+
+def test_real_transforms_of_both_directions_are_the_same_functions() -> None:
+    """The inverse one is a forward one of numbers in reverse order."""
+    text = """func.func @main(%x: tensor<16x4096xf32>) -> tensor<16x4096xf32> {
+      %0 = stablehlo.fft %x, type = RFFT, length = [4096] : (tensor<16x4096xf32>) -> tensor<16x2049xcomplex<f32>>
+      %1 = stablehlo.fft %0, type = IRFFT, length = [4096] : (tensor<16x2049xcomplex<f32>>) -> tensor<16x4096xf32>
+      return RETURNED
+    }"""
+    both = functions_of(text.replace("RETURNED", "%1 : tensor<16x4096xf32>"))
+    spectra = text.replace("RETURNED", "%0 : tensor<16x2049xcomplex<f32>>").replace(
+        "-> tensor<16x4096xf32> {", "-> tensor<16x2049xcomplex<f32>> {"
+    )
+    assert both == functions_of(spectra) != set()
+
+
+def functions_of(text: str) -> set[str]:
+    """Of all programs, that one has."""
+    executable = stablehlo_py.compile(text, options=stablehlo_py.Options(threads=1, cache_dir=None))
+    return set(re.findall(r"@(shlo_fft\w+)", executable.stages["kernels"]))
+
+
+def test_what_calls_stages_alone_is_not_optimized() -> None:
+    def kernels(n: int) -> str:
+        type_ = f"tensor<16x{n}xcomplex<f32>>"
+        text = f"""func.func @main(%x: {type_}) -> {type_} {{
+          %0 = stablehlo.fft %x, type = FFT, length = [{n}] : ({type_}) -> {type_}
+          return %0 : {type_}
+        }}"""
+        executable = stablehlo_py.compile(text, options=stablehlo_py.Options(threads=1, cache_dir=None))
+        return "\n".join(line for line in executable.stages["kernels"].splitlines() if ".rows" in line)
+
+    assert "optimize_none" in kernels(256)
+    assert "optimize_none" not in kernels(32)
 
 
 def test_roots_are_exact_where_they_can_be() -> None:
