@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -122,7 +122,7 @@ class ObjectCompiler:
         self._pending: list[Unit] = []
         self._pending_size = 0
         self._ahead = 0.0  # lines that threads have to do yet, by estimates: shards must not depend on the clock
-        self._shards = 0
+        self._lines: list[int] = []  # of each shard
         is_alone = available_threads() == 1
         self._full, self._fullest = (ALONE_LINES,) * 2 if is_alone else (FIRST_LINES, MOST_LINES)
         self._stop = False
@@ -140,7 +140,7 @@ class ObjectCompiler:
         if self._pending_size >= self._full:
             self._flush(self._pending)
             self._pending, self._pending_size = [], 0
-            self._full = min(2 * self._full, self._fullest)
+            self._full = min(3 * self._full // 2, self._fullest)
 
     def pause(self) -> None:
         """Nothing comes for a while: threads need not wait for more. What is not worth a shard waits."""
@@ -149,18 +149,32 @@ class ObjectCompiler:
 
     def _share_pending(self) -> None:
         """What is left in shards with which all threads, the calling one among them, end at the same time."""
-        threads = len(self._threads) + 1
-        busy = [self._ahead / len(self._threads)] * len(self._threads)
-        for units in shares(self._pending, threads * -(-self._pending_size // MOST_LINES), busy):
+        busy = self._busy()
+        for units in shares(self._pending, len(busy) * -(-self._pending_size // MOST_LINES), busy):
             self._flush(units)
         self._pending, self._pending_size = [], 0
+
+    def _busy(self) -> list[float]:
+        """Lines that each thread has to do yet, the calling one first, which does its part of the shards that no other
+        one has begun."""
+        ahead, left = self._ahead, list[float]()
+        for lines in reversed(self._lines):
+            if ahead <= 0:
+                break
+            left.insert(0, min(lines, ahead))
+            ahead -= lines
+        others = len(self._threads)
+        busy = [0.0, *left[:others], *(0.0,) * (others - len(left))]
+        for waiting in left[others:]:
+            busy[busy.index(min(busy))] += waiting
+        return busy
 
     def _flush(self, units: list[Unit]) -> None:
         if not self._threads:
             self._start()
-        self._queue.put((self._shards, units))
-        self._shards += 1
-        self._ahead += SHARD_LINES + sum(unit.size for unit in units)
+        self._queue.put((len(self._lines), units))
+        self._lines.append(SHARD_LINES + sum(unit.size for unit in units))
+        self._ahead += self._lines[-1]
 
     def _start(self) -> None:
         for _ in range(max(1, self._wanted_threads - 1)):  # the calling thread writes kernels, and then helps
@@ -172,7 +186,7 @@ class ObjectCompiler:
     @property
     def is_small(self) -> bool:
         """Whether what was added fits into one shard, so that nothing is compiled yet."""
-        return not self._shards
+        return not self._lines
 
     def finish(self) -> list[bytes]:
         """Object files of everything added, in order, those of common units of a shard first. Interrupted by Ctrl-C, it
@@ -189,7 +203,7 @@ class ObjectCompiler:
         if self._failures:
             del self._failures[1:]
             raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
-        return [content for number in range(self._shards) for content in self._objects[number]]
+        return [content for number in range(len(self._lines)) for content in self._objects[number]]
 
     def _compiled_here(self, units: list[Unit]) -> list[bytes]:
         return _compiled_apart(capi(), capi().handle(self._context), units)
@@ -233,11 +247,16 @@ class ObjectCompiler:
         while not self._stop and (job := self._queue.get()) is not None:
             number, units = job
             try:
-                with deferred(), capi().llvm_context() as context:
+                with deferred(), _context_for(units) as context:
                     self._objects[number] = _compiled_apart(capi(), context, units)
             except BaseException as error:  # raised by `finish` in the caller's thread
                 self._failures.append(error)
                 self._stop = True
+
+
+def _context_for(units: Sequence[Unit]) -> AbstractContextManager[int | None]:
+    """A context of the calling thread's own; None for LLVM IR, which needs none."""
+    return nullcontext() if all(unit.is_ir for unit in units) else capi().llvm_context()
 
 
 def shares(units: Sequence[Unit], count: int, busy: Sequence[float] = ()) -> list[list[Unit]]:
@@ -258,7 +277,7 @@ def shares(units: Sequence[Unit], count: int, busy: Sequence[float] = ()) -> lis
     return sorted(made, key=lambda shard: -sum(unit.size for unit in shard))
 
 
-def _compiled_apart(api: CApi, context: int, units: list[Unit]) -> list[bytes]:
+def _compiled_apart(api: CApi, context: int | None, units: list[Unit]) -> list[bytes]:
     """Object files of some units: of each common one, of which those are made that the process does not know, and of
     the others together. All are compiled as one module, which costs more than to take its file apart."""
     own = [unit for unit in units if not unit.is_common]
@@ -307,11 +326,12 @@ def compile_units(units: list[Unit]) -> bytes:
         return _compiled(api, context, units)
 
 
-def _compiled(api: CApi, context: int, units: list[Unit]) -> bytes:
+def _compiled(api: CApi, context: int | None, units: list[Unit]) -> bytes:
     generator = code_generator()
     if units[0].is_ir:
         assert generator is not None
         return generator.object_of_ir(render(units).encode())
+    assert context is not None
     text = exported(units).encode()
     module = api.module_parse(context, api.string(text))
     if not module:

@@ -116,6 +116,14 @@ def test_threads_end_at_the_same_time() -> None:
     assert shares([], 2) == []
 
 
+def test_the_calling_thread_does_its_part_of_what_waits() -> None:
+    """Two shards are handed over, of which the other thread has begun one: the rest is shared by what is left then."""
+    compiler = ObjectCompiler(2, quiet_context())
+    for number, lines in enumerate((700, 400, *(LEAST_LINES // 4,) * 8)):
+        compiler.add(padded(adder(number), lines))
+    assert len(compiler.finish()) == 2 + 2
+
+
 def test_a_small_rest_is_not_worth_a_shard() -> None:
     units = [padded(adder(number), lines) for number, lines in enumerate((400, SHARD_LINES // 2))]
     assert shares(units, 2, busy=[500]) == [units]
