@@ -3,10 +3,10 @@ them.
 
 Where the last dimension is kept, lanes run along it and a block of columns is accumulated in registers while the
 reduced dimensions go by. Of an array that the L2 cache does not hold, some rows meet the blocks of a page before the
-next ones come: what fetches ahead follows a page to its end. Sums wait in the L1 cache. Where the last dimension is
-reduced, lanes run along the reduction and every result is one iteration. Few results of many elements are computed in
-two phases: chunks of the largest reduced dimension (their number depends on shapes only) leave partial results in
-shared scratch memory, then these are combined in order."""
+next ones come: what fetches ahead follows a page to its end. Sums wait in the L1 cache. Few rows are all in the text,
+and vectors of a block go by. Where the last dimension is reduced, lanes run along the reduction and every result is one
+iteration. Few results of many elements are computed in two phases: chunks of the largest reduced dimension (their
+number depends on shapes only) leave partial results in shared scratch memory, then these are combined in order."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from stablehlo_py.codegen.elemental.shape import products, runs
 from stablehlo_py.codegen.index import (
     Affine,
     Delinearized,
+    Variable,
     add,
     affine,
     affine_of,
@@ -236,6 +237,8 @@ class _KeptLanes:
         cost = c.phase_ns * self.vectors * size_hint(c.total) / chunks + 5.0
         rest = c.rest_ns * self.vectors
         accumulate, strip = self._block, self._strip(chunks)
+        if self._is_short() and chunks == strip == 1:
+            accumulate = self._short_block
         if strip > 1:
             together, strips = min(strip, int(self.blocks)), -(-int(self.blocks) // strip)
             iterations, cost, rest = math.prod(self.outer) * strips, cost * together, rest * together
@@ -251,6 +254,10 @@ class _KeptLanes:
         f.loop(f.begin, f.end, 1, one, nonempty=True)
         parts = phase(f, iterations * chunks, cost), combine_phase(c, partials)
         return Kernel.of(*parts, shared_bytes=partials.bytes)
+
+    def _is_short(self) -> bool:
+        """Whether a loop over vectors with all rows in the text is less code than one over rows with all vectors."""
+        return len(self.c.reduced) == 1 and is_known(self.c.total) and self.c.total <= self.vectors > 2
 
     def _strip(self, chunks: int) -> int:
         """Blocks of a strip; 1: there are none."""
@@ -309,13 +316,42 @@ class _KeptLanes:
         """Accumulate one block of columns."""
         c, lanes = self.c, self.c.lanes
         e = Elemental(f, c.fusion, c.target, lanes)
-        outer_count = math.prod(self.outer)
-        outer = delinearize(f, ((outer_count, affine_of(f.idiv(i, self.blocks), outer_count - 1)),), self.outer, 1)
+        outer = self._outer(f, i)
         columns, mask = self._columns(f, f.irem(i, self.blocks))
         with e.predicated(mask):
             totals = self._rows(e, outer, columns, share.split, *share.rows(f, c.reduced[share.split]))
         for column, total in zip(columns, totals, strict=True):
             share.keep(e, c, delinearized(c.kept, [*outer, column]), total, mask)
+
+    def _outer(self, f: Function, i: Index) -> list[Affine]:
+        """The outer indices of a block."""
+        count = math.prod(self.outer)
+        return delinearize(f, ((count, affine_of(f.idiv(i, self.blocks), count - 1)),), self.outer, 1)
+
+    def _short_block(self, f: Function, i: Index, share: _Share) -> None:
+        """Accumulate one block of columns, vector by vector, each over all rows."""
+        c, lanes = self.c, self.c.lanes
+        outer, first = self._outer(f, i), self._columns(f, f.irem(i, self.blocks))[0][0]
+
+        def one(offset: Value) -> None:
+            e = Elemental(f, c.fusion, c.target, lanes)
+            column = add(f, first, Affine(0, ((Variable(offset, 0, self.block - lanes, lanes), 1),)))
+            totals = [arith.identity(f, item.kind, item.of, lanes) for item in c.items]
+            for row in range(int(c.total)):
+                totals = self._with_row(e, [*outer, column], [affine_of(row, c.total - 1)], totals)
+            share.keep(e, c, delinearized(c.kept, [*outer, column]), totals)
+
+        f.loop(0, self.block, lanes, one, nonempty=True)
+
+    def _with_row(
+        self, e: Elemental, kept: Sequence[Affine], reduced: Sequence[Affine], totals: Sequence[Lanes]
+    ) -> list[Lanes]:
+        """Accumulators with one row's elements of a vector of columns."""
+        c, at = self.c, self.c.place(kept, reduced)
+        return [
+            arith.combine(e.f, item.kind, item.of, total, splat(e.f, e.value(item.operand, at), c.lanes))
+            for item, total in zip(c.items, totals, strict=True)
+        ]
 
     def _rows(
         self,
@@ -339,18 +375,14 @@ class _KeptLanes:
             copies = 1
 
         def accumulate(indices: dict[int, Affine], totals: list[Lanes]) -> list[Lanes]:
-            reduced = [indices[number] for number in range(len(c.reduced))]
-            result = []
-            rest = iter(totals)
+            reduced, count = [indices[number] for number in range(len(c.reduced))], len(c.items)
+            result: list[Lanes] = []
             if before and int(self.columns) * self.bytes < STRIP_BYTES:
                 ahead = c.indices([*outer, columns[0]._replace(lane=0)], [add(f, reduced[0], STRIP_ROWS)])
                 for each in rows_of(c.fusion, c.space):
                     each.fetch(f, ahead, self.block)
-            for column in columns:
-                at = c.place([*outer, column], reduced)
-                for item in c.items:
-                    part = splat(f, e.value(item.operand, at), c.lanes)
-                    result.append(arith.combine(f, item.kind, item.of, next(rest), part))
+            for nth, column in enumerate(columns):
+                result += self._with_row(e, [*outer, column], reduced, totals[nth * count : (nth + 1) * count])
             return result
 
         def rows(indices: dict[int, Affine], totals: Sequence[Value]) -> list[Value]:

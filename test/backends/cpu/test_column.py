@@ -197,6 +197,26 @@ def test_computed_rows_are_read_in_strips(
     assert [each.tobytes() for each in run_kernel(text, [x], target)] == [each.tobytes() for each in found]
 
 
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+@pytest.mark.parametrize("columns", [64, 256, 700])
+def test_few_rows_are_in_the_text(rows: int, columns: int, target: CpuTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One vector of columns after another, with the sums of rows one by one."""
+    x = np.random.default_rng(0).standard_normal((30, rows, columns)).astype(np.float32)
+
+    def body(x: ir.Value) -> list[ir.Value]:
+        return [reduce(x, "add", 0.0, (1,), "f32"), reduce(x, "maximum", -np.inf, (1,), "f32")]
+
+    text = build_fusion("column", [type_of(x.shape, "f32")], body)
+    lines = [text.count("\n") for text in compile_kernel(text, target).kernel.functions.values()]
+    found = run_kernel(text, [x], target)
+    np.testing.assert_allclose(found[0], x.sum(1, dtype=np.float64), atol=1e-5)
+    np.testing.assert_array_equal(found[1], x.max(1))
+    monkeypatch.setattr(column._KeptLanes, "_is_short", lambda self: False)
+    before = [text.count("\n") for text in compile_kernel(text, target).kernel.functions.values()]
+    assert (lines < before) == (rows <= 4)
+    assert [each.tobytes() for each in run_kernel(text, [x], target)] == [each.tobytes() for each in found]
+
+
 @pytest.mark.parametrize(("columns", "fetched"), [(200, True), (1000, True), (1024, False), (3000, False)])
 def test_rows_shorter_than_a_page_are_fetched(columns: int, fetched: bool, target: CpuTarget) -> None:
     """The processor follows a page to its end, not rows of some lines each."""
