@@ -18,6 +18,7 @@ from stablehlo_py.mlir import Diagnostic, MLIRError, PassManager, diagnostics, e
 # The version of StableHLO since which hardly any op has changed its form in VHLO, and the names of those that have.
 _OPS_SETTLED = (1, 10, 0)
 _CHANGED_SINCE = (b"custom_call_v1",)
+_RULE = b"sdy.sharding_rule"  # in nearly all artifacts that have anything of Shardy
 
 
 def parse(source: Source, context: ir.Context) -> ir.Module:
@@ -44,21 +45,26 @@ def readable_names(source: Source) -> Iterator[None]:
 
 
 def _parse(source: Source, context: ir.Context) -> ir.Module:
-    try:
-        return _parse_plainly(source, context)
-    except LoadError as error:
-        # This copy of MLIR has no Shardy dialect, and finds so at once; jaxlib's has. And bytecode of one MLIR is not
-        # always bytecode of another. Few modules need this: it is not imported for the others.
+    # This copy of MLIR has no Shardy dialect, and finds so at once; jaxlib's has. And bytecode of one MLIR is not
+    # always bytecode of another. Few modules need this: it is not imported for the others.
+    if source.format is Format.ARTIFACT and _RULE in source.data:
         from stablehlo_py.frontend import shardy
 
-        if b"sdy" not in source.data and (source.format is not Format.BYTECODE or not shardy.can_strip()):
-            raise
+        stripped, found = shardy.strip(source)
+    else:
         try:
-            stripped, found = shardy.strip(source)
-        except LoadError:
-            if b"sdy" in source.data:
+            return _parse_plainly(source, context)
+        except LoadError as error:
+            from stablehlo_py.frontend import shardy
+
+            if b"sdy" not in source.data and (source.format is not Format.BYTECODE or not shardy.can_strip()):
                 raise
-            raise error from None
+            try:
+                stripped, found = shardy.strip(source)
+            except LoadError:
+                if b"sdy" in source.data:
+                    raise
+                raise error from None
     module = _parse_plainly(stripped, context)
     shardy.attach(module, found)
     return module

@@ -51,7 +51,7 @@ def emit(fusion: Fusion, target: CpuTarget, rows: int, columns: int, batch: IntL
         parts[0].read(source, first, held)
         code.factorize()
         for part, result in zip(parts, range(3), strict=True):
-            part.write(f.parameters[f"out{result}"], first, held)
+            part.write(f.parameters[f"out{result}"], first, held, by_squares=result > 0)
 
     f.loop(f.begin, f.end, 1, group)
     cost = 4.0 * math.prod((rows, columns, 2 if of.is_complex else 1)) * (4 + least / 2)
