@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -56,44 +57,52 @@ def refine(
     helps. `bound` values count as known; `within_operands`: as of `DryRun`.
     """
 
-    def dry_run() -> tuple[Space, DryRun]:
+    def divided(dividend: Affine, divisor: IntLike) -> None:
+        for variable, factor in dividend.terms:
+            if variable not in variables or divisor % abs(factor):
+                continue
+            if is_known(dividend.constant):
+                # What the new loop counts begins with a multiple; what falls ends with one.
+                beyond = dividend.constant if factor > 0 else -1 - dividend.constant
+                if beyond % divisor >= abs(factor):
+                    continue
+            loop, low = variables.index(variable), divisor // abs(factor)
+            if low not in (1, sizes[loop]) and sizes[loop] % low == 0:
+                splits.setdefault(loop, low)
+        if splits and len(sizes) == 1:
+            raise _AllSplit
+
+    def dry_run() -> Space:
         """Evaluate the values over the loops without emitting anything."""
-        f = DryRun(within_operands=within_operands)
         e = Elemental(f, fusion, target, 1)
         for value in bound:
             e.bind(value, unknown_value(f, element(value)))
-        variables = tuple(Variable(f.unknown(f.index(0).type), 0, size - 1) for size in sizes)
         place = digits((size, Affine(0, ((loop, 1),))) for size, loop in zip(sizes, variables, strict=True))
         for value in values:
             bound_value = e._providers.pop(value, None)  # a bound value is still to be computed itself
             e.value(value, place)
             if bound_value is not None:
                 e.bind(value, bound_value)
-        return Space(tuple(sizes), tuple(origin), variables, tuple(f.loads)), f
+        return Space(tuple(sizes), tuple(origin), variables, tuple(f.loads))
 
     origin = list(range(len(sizes)))
     while True:
-        space, f = dry_run()
+        f = DryRun(divided, within_operands=within_operands)
+        variables = tuple(Variable(f.unknown(f.index(0).type), 0, size - 1) for size in sizes)
         splits: dict[int, IntLike] = {}
-        for dividend, divisor in f.inexact:
-            for variable, factor in dividend.terms:
-                if variable not in space.variables or divisor % abs(factor):
-                    continue
-                if is_known(dividend.constant):
-                    # What the new loop counts begins with a multiple; what falls ends with one.
-                    beyond = dividend.constant if factor > 0 else -1 - dividend.constant
-                    if beyond % divisor >= abs(factor):
-                        continue
-                loop, low = space.variables.index(variable), divisor // abs(factor)
-                if low not in (1, sizes[loop]) and sizes[loop] % low == 0:
-                    splits.setdefault(loop, low)
-        if not splits or len(sizes) + len(splits) > MAX_LOOPS:
-            return space
+        with suppress(_AllSplit):
+            space = dry_run()
+            if not splits or len(sizes) + len(splits) > MAX_LOOPS:
+                return space
         finer: list[IntLike] = []
         for loop, size in enumerate(sizes):
             finer += [size // splits[loop], splits[loop]] if loop in splits else [size]
         origin = [number for loop, number in enumerate(origin) for _ in range(2 if loop in splits else 1)]
         sizes = finer
+
+
+class _AllSplit(Exception):
+    """Every loop of a dry run is to be split: what else it reads does not matter."""
 
 
 def cone(roots: Iterable[ir.Value], stop: Callable[[ir.Value], bool] = lambda value: False) -> list[ir.Value]:

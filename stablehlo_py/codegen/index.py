@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -305,7 +305,7 @@ def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affin
     if exact is not None:
         return exact
     if isinstance(f, DryRun):
-        f.inexact.append((a, divisor))
+        f.divided(a, divisor)
     low, high = a.bounds(lanes)
     moving = Affine(0, a.terms)
     least, most = moving.bounds(1)
@@ -541,15 +541,17 @@ class DryRun(Function):
     exact, and which addresses are read.
 
     Attributes:
-        inexact: (dividend, divisor) of every division that the bounds could not resolve.
+        divided: is told the dividend and the divisor of every division that the bounds could not resolve.
         loads: (tensor, element number) of every access to memory.
         within_operands: what operands of a concatenation are read for lies within them: code takes them one by one.
     """
 
-    def __init__(self, *, within_operands: bool = False) -> None:
+    def __init__(
+        self, divided: Callable[[Affine, IntLike], None] = lambda a, divisor: None, *, within_operands: bool = False
+    ) -> None:
         super().__init__("dry_run", [])
         self.within_operands = within_operands
-        self.inexact: list[tuple[Affine, IntLike]] = []
+        self.divided = divided
         self.loads: list[tuple[object, Affine]] = []
 
     def _size(self, size: SymInt) -> Value:
