@@ -128,7 +128,8 @@ def is_long(op: ir.OpView) -> bool:
 
 def runs(ops: Sequence[ir.OpView], outputs: Sequence[ir.Value]) -> Mapping[int, Run]:
     """The runs of the ops of a block, by the places of their ops; `outputs`: what is read after them."""
-    return _Block(ops, outputs).runs() if any(map(_is_seed, ops)) else {}
+    first = next((place for place, op in enumerate(ops) if _is_seed(op)), None)
+    return {} if first is None else _Block({place: ops[place] for place in range(first, len(ops))}, outputs).runs()
 
 
 def _is_seed(op: ir.OpView) -> bool:
@@ -139,32 +140,40 @@ def _is_seed(op: ir.OpView) -> bool:
 
 
 class _Block:
-    """The ops of a block, by their places."""
+    """The ops of a block, from the first function on, by their places."""
 
-    def __init__(self, ops: Sequence[ir.OpView], outputs: Sequence[ir.Value]) -> None:
+    def __init__(self, ops: Mapping[int, ir.OpView], outputs: Sequence[ir.Value]) -> None:
         self._ops = ops
-        self._operands = [[*op.operands, *(captured_values(op) if op.regions else ())] for op in ops]
+        self._operands = {
+            place: [*op.operands, *(captured_values(op) if op.regions else ())] for place, op in ops.items()
+        }
         self._readers: dict[ir.Value, set[int]] = {}  # their places; outputs are read behind all ops
-        for place, values in enumerate([*self._operands, outputs]):
+        for place, values in (*self._operands.items(), (max(ops) + 1, outputs)):
             for value in values:
                 self._readers.setdefault(value, set()).add(place)
-        self._fixed: set[ir.Value] = set()  # the same number everywhere
-        self._may_join = [*map(self._is_of_vectors, ops)]
-        self._seeds = {place for place, op in enumerate(ops) if self._may_join[place] and _is_seed(op)}
+        self._fixed: dict[ir.Value, bool] = {}
+        self._joining = {place for place, op in ops.items() if self._may_join(op)}
+        self._seeds = {place for place in self._joining if _is_seed(ops[place])}
         self._stored: set[ir.Value] = set()  # what runs make, which is in memory for further ones
 
-    def _is_of_vectors(self, op: ir.OpView) -> bool:
+    def _may_join(self, op: ir.OpView) -> bool:
         """Whether an op is elementwise, on vectors that differ, of real numbers."""
-        name = op.operation.name
-        if name == "hlo.broadcast" and num_elements(op.operands[0]) == 1:
-            self._fixed.add(op.results[0])
-        if name.removeprefix("hlo.") not in ARITH:
+        if op.operation.name.removeprefix("hlo.") not in ARITH or num_elements(op.results[0]) <= SCALARS:
             return False
-        if all(operand in self._fixed for operand in op.operands):
-            self._fixed.add(op.results[0])
+        if any(element(value).is_complex for value in (*op.operands, *op.results)):
             return False
-        is_complex = any(element(value).is_complex for value in (*op.operands, *op.results))
-        return num_elements(op.results[0]) > SCALARS and not is_complex
+        return not all(map(self._is_fixed, op.operands))
+
+    def _is_fixed(self, value: ir.Value) -> bool:
+        """Whether a value is the same number everywhere."""
+        if value not in self._fixed:
+            self._fixed[value] = not isinstance(value.owner, ir.Block) and self._makes_fixed(value.owner)
+        return self._fixed[value]
+
+    def _makes_fixed(self, op: ir.OpView | ir.Operation) -> bool:
+        if op.name == "hlo.broadcast":
+            return num_elements(op.operands[0]) == 1
+        return op.name.removeprefix("hlo.") in ARITH and all(map(self._is_fixed, op.operands))
 
     def runs(self) -> Mapping[int, Run]:
         """The runs, by the places of their ops."""
@@ -172,7 +181,7 @@ class _Block:
         for begun in self._begun():
             run = self._ended(begun)
             run.results = self._results(run)
-            if not any(map(_is_mask, run.results)):
+            if run.results and not any(map(_is_mask, run.results)):
                 found |= dict.fromkeys(run.ops, run)
                 self._stored |= run.made
         for run in found.values():
@@ -188,14 +197,14 @@ class _Block:
         """Functions, and all that reads them, until something else does: what they make is there by then."""
         begun: list[Run] = []
         run: Run | None = None
-        for place, (op, operands) in enumerate(zip(self._ops, self._operands, strict=True)):
+        for place, op in self._ops.items():
             if place in self._seeds:
                 if run is None or not self._is_beside(run, place):
                     run = Run()
                     begun.append(run)
                 run.add(place, op)
-            elif run is not None and not run.made.isdisjoint(operands):
-                if self._may_join[place] and not any(map(_is_mask, self._brought(run, place))):
+            elif run is not None and not run.made.isdisjoint(self._operands[place]):
+                if place in self._joining and not any(map(_is_mask, self._brought(run, place))):
                     run.add(place, op)
                 else:
                     run = None
@@ -211,7 +220,7 @@ class _Block:
 
     def _leaves(self, value: ir.Value) -> bool:
         """Whether ops that no loop takes in read a value."""
-        return not all(place < len(self._ops) and self._may_join[place] for place in self._readers.get(value, ()))
+        return not self._readers.get(value, set()) <= self._joining
 
     def _ended(self, run: Run) -> Run:
         """Without what comes after its functions, as far as that is fewest lines."""
@@ -233,7 +242,8 @@ class _Block:
 
     def _brought(self, run: Run, place: int) -> set[ir.Value]:
         """What would be stored for an op that joins a run: vectors that differ, which the run does not read yet."""
-        return set(self._operands[place]) - run.made - run.operands - self._fixed - self._stored
+        values = set(self._operands[place]) - run.made - run.operands - self._stored
+        return {value for value in values if not self._is_fixed(value)}
 
 
 def _is_mask(value: ir.Value) -> bool:

@@ -33,6 +33,7 @@ BODIES = {
     "a mask that comes": ("%1 = compare %x, %y\n%2 = exponential %x\n%3 = select %1, %2, %y", "%3 %2"),
     "one number everywhere": ("%1 = exponential %s\n%2 = multiply %x, %1\n%3 = tanh %2\n%4 = add %3, %s", "%4 %1"),
     "the same vectors": ("%1 = exponential %x\n%2 = exponential %x\n%3 = add %1, %2\n%4 = tanh %3", "%4 %4"),
+    "what nobody reads": ("%1 = exponential %x\n%2 = negate %x", "%2 %y"),
     "an update in between": ("%1 = exponential %x\n%2 = dynamic_update_slice %y, %x\n%3 = add %1, %y", "%3 %2"),
 }
 
