@@ -78,6 +78,14 @@ def make_dot(rewriter: Rewriter, op: ir.Operation, lhs: ir.Value, rhs: ir.Value,
     return rewriter.value("dot", type_, lhs, rhs, **vars(numbers))
 
 
+def is_of_sums(dot: ir.Operation) -> bool:
+    """Whether each element is a sum of products in its own type, as `hlo.reduce` makes it."""
+    element = dot.result.type.element_type
+    if any(operand.type.element_type != element for operand in dot.operands):
+        return False
+    return not is_bool(element) and isinstance(element, _SUMMED)
+
+
 # --- trivial contractions --------------------------------------------------------------------------------------------
 
 
@@ -118,11 +126,9 @@ def dot_short_sums(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     contract = i64s(op, "lhs_contract")
     if len(contract) != 1 or not always_at_most(shape(op.operands[0])[contract[0]], 4):
         return None
+    if not is_of_sums(op):
+        return None
     numbers, element = DotNumbers.of(op), op.result.type.element_type
-    if any(operand.type.element_type != element for operand in op.operands):
-        return None
-    if is_bool(element) or not isinstance(element, _SUMMED):
-        return None
     for which in (0, 1):
         x, y = op.operands[1 - which], op.operands[which]
         (x_batch, x_contract), (y_batch, y_contract) = numbers.side(1 - which), numbers.side(which)

@@ -50,6 +50,32 @@ func.func @whole(%a: tensor<50x40x3xf32>, %b: tensor<40x3xf32>) -> tensor<50x40x
   return %4 : tensor<50x40xf32>
 }
 
+// What reads the differences of points besides: forces, of which each has sums over the other points, and a product with
+// a vector.
+// CHECK-LABEL: func.func @forces
+// CHECK: %[[D:.*]] = "hlo.subtract"({{.*}}) : (tensor<50x3x40xf32>, tensor<50x3x40xf32>) -> tensor<50x3x40xf32>
+// CHECK: %[[R:.*]] = "hlo.reduce"({{.*}}) {dimensions = array<i64: 1>, kind = "add"} : (tensor<50x3x40xf32>, tensor<f32>) -> tensor<50x40xf32>
+// CHECK: %[[W:.*]] = "hlo.broadcast"(%[[R]]) {dimensions = array<i64: 0, 2>} : (tensor<50x40xf32>) -> tensor<50x3x40xf32>
+// CHECK: %[[F:.*]] = "hlo.multiply"(%[[D]], %[[W]])
+// CHECK: %[[S:.*]] = "hlo.reduce"(%[[F]], {{.*}}) {dimensions = array<i64: 2>, kind = "add"} : (tensor<50x3x40xf32>, tensor<f32>) -> tensor<50x3xf32>
+// CHECK: %[[M:.*]] = "hlo.broadcast"(%arg2) {dimensions = array<i64: 2>} : (tensor<40xf32>) -> tensor<50x3x40xf32>
+// CHECK: %[[P:.*]] = "hlo.multiply"(%[[D]], %[[M]])
+// CHECK: %[[V:.*]] = "hlo.reduce"(%[[P]], {{.*}}) {dimensions = array<i64: 2>, kind = "add"} : (tensor<50x3x40xf32>, tensor<f32>) -> tensor<50x3xf32>
+// CHECK: return %[[S]], %[[V]]
+func.func @forces(%a: tensor<50x3xf32>, %b: tensor<40x3xf32>, %m: tensor<40xf32>) -> (tensor<50x3xf32>, tensor<50x3xf32>) {
+  %zero = "hlo.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "hlo.broadcast"(%a) {dimensions = array<i64: 0, 2>} : (tensor<50x3xf32>) -> tensor<50x40x3xf32>
+  %1 = "hlo.broadcast"(%b) {dimensions = array<i64: 1, 2>} : (tensor<40x3xf32>) -> tensor<50x40x3xf32>
+  %2 = "hlo.subtract"(%0, %1) : (tensor<50x40x3xf32>, tensor<50x40x3xf32>) -> tensor<50x40x3xf32>
+  %3 = "hlo.multiply"(%2, %2) : (tensor<50x40x3xf32>, tensor<50x40x3xf32>) -> tensor<50x40x3xf32>
+  %4 = "hlo.reduce"(%3, %zero) {dimensions = array<i64: 2>, kind = "add"} : (tensor<50x40x3xf32>, tensor<f32>) -> tensor<50x40xf32>
+  %5 = "hlo.broadcast"(%4) {dimensions = array<i64: 0, 1>} : (tensor<50x40xf32>) -> tensor<50x40x3xf32>
+  %6 = "hlo.multiply"(%2, %5) : (tensor<50x40x3xf32>, tensor<50x40x3xf32>) -> tensor<50x40x3xf32>
+  %7 = "hlo.reduce"(%6, %zero) {dimensions = array<i64: 1>, kind = "add"} : (tensor<50x40x3xf32>, tensor<f32>) -> tensor<50x3xf32>
+  %8 = "hlo.dot"(%2, %m) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<50x40x3xf32>, tensor<40xf32>) -> tensor<50x3xf32>
+  return %7, %8 : tensor<50x3xf32>, tensor<50x3xf32>
+}
+
 // CHECK-LABEL: func.func @read
 // CHECK-NOT: hlo.transpose
 // CHECK: "hlo.reduce"({{.*}}) {dimensions = array<i64: 2>
