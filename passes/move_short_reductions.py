@@ -33,6 +33,7 @@ REDUCTIONS = RuleSet("move-short-reductions")
 _MOST_SUMMED = 24  # numbers of a sum: longer ones fill vectors
 _LEAST_SUMS = 8  # side by side, and times that a number is repeated
 _MOST_OPS = 32
+_READ = ("hlo.broadcast", "hlo.transpose")  # what the elementwise ops begin with
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class _Work:
     """The elementwise ops that are connected with a value, of its shape.
 
     Attributes:
-        ops: them, and the broadcasts that they read, by results, each behind those that it reads.
+        ops: them, and the broadcasts and transposes that they read, by results, each behind those that it reads.
         readers: what reads them: reductions, and products with a vector.
     """
 
@@ -86,7 +87,7 @@ class _Work:
         followed: set[ir.Value] = set()
         while values := [value for value in self.ops if value not in followed]:
             followed.update(values)
-            computed = [value for value in values if self.ops[value].name != "hlo.broadcast"]
+            computed = [value for value in values if self.ops[value].name not in _READ]
             if not all(self._follow(use.owner.operation, value) for value in computed for use in value.uses):
                 return False
         return any(self._is_turned(op) for op in self.ops.values()) and self._is_better()
@@ -101,6 +102,9 @@ class _Work:
             return False
         if op.name == "hlo.broadcast":
             if self._is_turned(op) and not _is_repeated(op):
+                return False
+        elif op.name == "hlo.transpose":
+            if list(i64s(op, "permutation")) != [*range(self.last - 1), self.last, self.last - 1]:
                 return False
         elif not (_is_elementwise(op) and all(self._find(operand, seen) for operand in op.operands)):
             return False
@@ -183,6 +187,8 @@ class _Exchange:
             self.rewriter.at(op)
             if op.name == "hlo.broadcast":
                 self.made[value] = self._repeated(op.operands[0], i64s(op, "dimensions"))
+            elif op.name == "hlo.transpose":
+                self.made[value] = op.operands[0]  # it was exchanged
             else:
                 result = tensor(self.sizes, element_type(value))
                 self.made[value] = self.rewriter.again(op, [self.made[operand] for operand in op.operands], result)

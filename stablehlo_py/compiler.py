@@ -68,9 +68,9 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
             "recompute-stacks",
             "skew-loops",
             "gather-sparse-products",
-            "move-short-reductions",
             f"block-factorizations{{target={target}{libraries}}}",
             LOCAL_RULES,
+            "move-short-reductions",  # once nothing is kept any more that loops do not need
             "canonicalize-convolution",
             "cse",
             "dce",

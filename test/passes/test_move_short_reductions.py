@@ -119,6 +119,9 @@ READERS = {
     "sum of each second row": lambda x, of: total(scaled(x, of), [0]),
     "sum of all pairs": lambda x, of: total(scaled(x, of), [0, 1]),
     "sum of all": lambda x, of: total(ops.like("negate", scaled(x, of)), [0, 1, 2]),
+    "sum with what was transposed": lambda x, of: total(
+        ops.like("add", scaled(x, of), ops.transpose(ops.broadcast(of, [20, 3, 9], [0, 2]), [0, 2, 1])), [1]
+    ),
     "product for each row": lambda x, of: dot(x, of, [20, 3], [0], [1], [1]),
     "product from the right": lambda x, of: ops.value(
         "dot",
@@ -158,6 +161,9 @@ def by_itself(x: ir.Value, of: ir.Value) -> ir.Value:
 OTHERS = {
     "the result": scaled,
     "a reshape": lambda x, of: ops.reshape(scaled(x, of), [20 * 9, 3]),
+    "the sum with another transpose": lambda x, of: total(
+        ops.like("add", scaled(x, of), ops.transpose(ops.broadcast(of, [3, 20, 9], [1, 2]), [1, 2, 0])), [1]
+    ),
     "a product with a matrix": by_matrix,
     "a product with itself": by_itself,
     "a product whose batch is the second dimension": lambda x, of: dot(

@@ -392,6 +392,23 @@ def test_stacks_of_which_places_are_left_out_are_filled() -> None:
     check(function, x)
 
 
+def test_differences_that_gradients_need_are_not_kept_by_points() -> None:
+    """The stack of them goes before `move-short-reductions` looks at what reads them."""
+
+    def energy(x: jax.Array) -> jax.Array:
+        def step(_: int, x: jax.Array) -> jax.Array:
+            apart = x[None] - x[:, None]
+            return x + 0.01 * (apart / ((apart**2).sum(-1, keepdims=True) + 1)).sum(1)
+
+        return (lax.fori_loop(0, 50, step, x) ** 2).sum()
+
+    x = normal(24, 3)
+    text = str(compiled(jax.grad(energy), x).stages["optimized"])
+    assert "24x3x24xf32" in text
+    assert "24x24x3xf32" not in text
+    check(jax.grad(energy), x)
+
+
 def test_the_entry_is_optimized_where_its_loops_call_short_kernels() -> None:
     """LLVM spends no time on calls that nobody notices."""
     x, small = normal(300, 300), normal(24, 24)
