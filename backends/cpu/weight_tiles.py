@@ -19,6 +19,7 @@ from stablehlo_py.passes.policy import WeightLayout
 SIDE = 16  # rows of a tile, columns of a tile of sums, groups of the contracted axis
 PANEL = 2 * SIDE
 LEAST = 1 << 14  # products of a contraction that are worth a matrix unit
+LEAST_NARROW = 1 << 16  # with columns that fill no tile
 LEAST_SHORT = 1 << 19  # with rows that fill no tile
 GROUPS = (2, 4)
 

@@ -24,7 +24,8 @@ long runs, and each chunk of a panel is packed just before its products:
         pack the panel's steps; its sums with their products
 
 With some more rows B is packed just before its products, too, but a region at a time: panels that are 512 bytes of a
-row, and as many steps as leave the region in the L2 cache. Where rows are many, a phase before packs B into tiles
+row, and as many steps as leave the region in the L2 cache. Up to 64 rows of A use a region sooner than it is read: it
+is 128 bytes of a row of B, and stays in the L1 cache. Where rows are many, a phase before packs B into tiles
 (tile_packing.py), unless it is a constant that lies so (weight_tiles.py). A is packed where its rows do not lie as
 tiles need them, or are few. Contracted axes are padded with zeros to whole steps, packed rows and columns with
 anything: sums of theirs are not stored. Where A is not packed, the last tiles are as high as there are rows.
@@ -37,13 +38,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue
 from stablehlo_py.backends.cpu.target import AMX_BF16, AMX_INT8, BF16_FEATURE, CpuTarget, required_features
 from stablehlo_py.backends.cpu.tiles import CONFIGURE
-from stablehlo_py.backends.cpu.weight_tiles import LEAST, LEAST_SHORT, PANEL, SIDE
+from stablehlo_py.backends.cpu.weight_tiles import LEAST, LEAST_NARROW, LEAST_SHORT, PANEL, SIDE
 from stablehlo_py.codegen.builder import F32, I8, I16, I32, Function, ScalarType, Value
 from stablehlo_py.codegen.types import Element
 
@@ -58,6 +60,9 @@ FEW_ROWS = 2 * STRIP  # of A, that B is packed in regions for, however long they
 MOST_ROWS = 8 * STRIP  # where they stay in the L2 cache besides
 REGION_BYTES = 3 << 17  # of B, which is packed and used while it is in the L2 cache
 RUN_BYTES = 512  # of a row of B that a region has at least, as much as is read at full speed
+NEAR_REGION_BYTES = 1 << 15  # of B, which are packed and used while they are in the L1 cache
+LINES = 128  # bytes of a row of B: lines of the cache that are fetched together
+READ_BY = 16  # panels that read a copy of A, which makes up for its making
 STREAMED_ROWS = 64  # of B, in regions of one panel
 GROUP_BYTES = 1 << 19  # of sums, a quarter of the L2 cache, that regions of one panel leave unfinished
 LONGEST_RUN = 32  # panels that a thread reads at least; 16 are read at three quarters of the speed
@@ -65,10 +70,29 @@ FULL = 0.5  # of each step, at least, so much has to be no padding
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How a processor reads B best, while it is packed.
+
+    Attributes:
+        rows: so many at once. Those of a large B share few places in the L1 cache.
+        lines: bytes of two panels at once, which are a cache line of a row.
+        ahead: what reads rows fetches those that are read next.
+        near: where A has few rows, regions are as large as the L1 cache holds.
+    """
+
+    rows: int
+    lines: bool
+    ahead: bool
+    near: bool
+
+
+@dataclass(frozen=True)
 class Unit:
     """What multiplies: `scalar` as operands lie in memory, `group` of them in 32 bits, the instruction by LLVM's name.
     `rounding`: the one that rounds two vectors of f32 to such operands, if the CPU has that; like those that multiply,
     it takes subnormal numbers for 0."""
+
+    reading: ClassVar = Reading(8, lines=True, ahead=False, near=True)  # of Xeons with AMX
 
     scalar: ScalarType
     group: int
@@ -91,7 +115,9 @@ class Unit:
             return reads_tiles(contraction, self)
         m, n, inner = rows_of(contraction), int(contraction.n.size), int(inner_of(contraction).size)
         least = 2 if streams_b(contraction, self) else SIDE
-        wide = m >= least and n >= SIDE and m * n * int(contraction.depth) >= (LEAST if m >= SIDE else LEAST_SHORT)
+        products = m * n * int(contraction.depth)
+        enough = LEAST_SHORT if m < SIDE else LEAST_NARROW if n < SIDE else LEAST
+        wide = m >= least and n > 1 and products >= enough
         return wide and inner >= FULL * -(-inner // self.depth) * self.depth
 
     def product(self, contraction: Contraction, epilogue: Epilogue, accumulator: ScalarType) -> UnitProduct:
@@ -244,9 +270,11 @@ class UnitProduct:
 
     @property
     def packs_a(self) -> bool:
-        """Whether A is packed: tiles cannot be loaded from where it is."""
+        """Whether A is packed: tiles cannot be loaded from where it is, or many panels load them. Rows of a tile that
+        are not neighbours share few places in the caches."""
         in_place = self.inner.a == 1 and self.inner.size % self.unit.depth == 0 and not self.contraction.a.rounded
-        return self.by_panel or not in_place
+        is_read_often = self.streams_b and not self.is_near and not self.fold and self.panels >= READ_BY
+        return self.by_panel or not in_place or is_read_often
 
     @property
     def streams_b(self) -> bool:
@@ -358,13 +386,26 @@ class UnitProduct:
         """Whether a region is one panel: it has one strip to meet, and no need to leave the L1 cache."""
         return self.streams_b and self.strips == 1
 
+    @property
+    def is_near(self) -> bool:
+        """Whether regions stay in the L1 cache: rows of A are so few that little is gained by fewer, longer sums."""
+        return self.by_panel or (self.streams_b and self.unit.reading.near and self.m <= FEW_ROWS)
+
+    @property
+    def _region_bytes(self) -> int:
+        """Of a region that is packed, at most."""
+        return NEAR_REGION_BYTES if self.is_near else REGION_BYTES
+
     @cached_property
     def _most_steps(self) -> int:
         """Of a region, even shares: all, or as many as leave room for rows that are read at full speed."""
         if not self.streams_b:
             return self.steps
-        panels = min(self.panels, RUN_BYTES * 8 // (PANEL * self.unit.scalar.bits))
-        regions = -(-self.steps // max(1, REGION_BYTES // (panels * 2 * TILE * 4)))
+        run, bits = RUN_BYTES, self.unit.scalar.bits
+        if self.is_near:
+            run, bits = LINES, self.contraction.b.element.storage.bits
+        panels = min(self.panels, max(1, run * 8 // (PANEL * bits)))
+        regions = -(-self.steps // max(1, self._region_bytes // (panels * 2 * TILE * 4)))
         return -(-self.steps // regions)
 
     @property
@@ -381,11 +422,17 @@ class UnitProduct:
     def region_steps(self) -> int:
         return self.region_chunks * self.chunk
 
+    @property
+    def region_pitch(self) -> int:
+        """Numbers of 32 bits from a panel of a region to the next: an odd number of cache lines, since a row's lines go
+        to all of them, and a page apart would share few places in the L1 cache."""
+        return self.region_steps * 2 * TILE + SIDE
+
     @cached_property
     def region_panels(self) -> int:
         if self.by_panel:
             return 1
-        return min(self.panels, max(1, REGION_BYTES // (self.region_steps * 2 * TILE * 4)))
+        return min(self.panels, max(1, self._region_bytes // (self.region_steps * 2 * TILE * 4)))
 
     @property
     def group(self) -> int:
@@ -395,7 +442,7 @@ class UnitProduct:
     @property
     def region_size(self) -> int:
         """Numbers of 32 bits of a packed region."""
-        return self.region_panels * self.region_steps * 2 * TILE
+        return self.region_panels * self.region_pitch
 
     @property
     def sums_size(self) -> int:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from stablehlo_py.backends.cpu.kernels.matrix_unit import TILE
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.backends.cpu.weight_tiles import SIDE
+from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
 from stablehlo_py.codegen.builder import (
     BF16,
     F32,
@@ -42,9 +42,10 @@ class PanelGroups:
 
     Attributes:
         group: elements of a group: four bytes, or two numbers of 16 bits.
-        valid: columns that are there.
+        valid: columns that are there; of bytes, two panels of them are a cache line.
         flips: bytes get the other sign.
         rounds: numbers are f32, which are rounded to bf16; by which instruction, as LLVM calls it: `rounding`.
+        ahead: the rows that the next call reads are fetched.
     """
 
     group: int
@@ -52,6 +53,7 @@ class PanelGroups:
     flips: bool
     rounds: bool = False
     rounding: str = ""
+    ahead: bool = False
 
     @property
     def symbol(self) -> str:
@@ -69,9 +71,10 @@ class PanelGroups:
         """Its code."""
         return _text(self, target)
 
-    def call(self, f: Function, source: Value, along: int, target: Value, groups: int) -> None:
-        """Make so many groups of rows that are `along` elements apart."""
-        f.call(self.symbol, [source, f.const(along), target, f.const(groups)], external=True)
+    def call(self, f: Function, source: Value, along: int, target: Value, groups: int, pitch: int) -> None:
+        """Make so many groups of rows that are `along` elements apart; panels are `pitch` numbers of 32 bits apart."""
+        pitches = [f.const(pitch)] * (self.valid > PANEL)
+        f.call(self.symbol, [source, f.const(along), target, f.const(groups), *pitches], external=True)
 
 
 def columns_of(f: Function, group: int, valid: int, lanes_of: Lanes) -> list[Value]:
@@ -104,19 +107,27 @@ def flipped(f: Function, numbers: Value) -> Value:
 
 @lru_cache(maxsize=64)
 def _text(groups: PanelGroups, target: CpuTarget) -> str:
-    """void(source, along, target, groups)"""
+    """void(source, along, target, groups), of two panels (..., pitch)"""
     parameters = [("source", PTR), ("along", I64), ("target", PTR), ("groups", I64)]
+    parameters += [("pitch", I64)] * (groups.valid > PANEL)
     f = Function(groups.symbol, parameters, target.emitter(), noalias=("target",))
     scalar, valid = groups.scalar, groups.valid
-    # Fetch the rows that the next call reads, below those of this one: rows are read in short pieces, and the
-    # processor's own prefetcher starts anew with each.
+    # The rows that the next call reads lie below those of this one: rows are read in short pieces, and the processor's
+    # own prefetcher starts anew with each.
     ahead = f.imul(f.imul(f.along, groups.group), f.groups)
 
     def one(number: Index) -> None:
         at = f.gep(f.source, f.imul(number, f.imul(f.along, groups.group)), scalar)
         end = f.gep(f.target, f.imul(number, SIDE), I32)
-        for row in range(groups.group):
+        for row in range(groups.group if groups.ahead else 0):
             f.prefetch(at, f.iadd(ahead, f.imul(f.along, row)), scalar, locality=2)
+
+        if valid > PANEL:
+            rows = [f.load(VectorType(valid, scalar), at, f.imul(f.along, row)) for row in range(groups.group)]
+            for half, value in enumerate(_quads_of_lines(f, rows)):
+                place = f.iadd(f.imul(f.pitch, half // 2), half % 2 * TILE)
+                f.store(flipped(f, value) if groups.flips else value, end, place)
+            return
 
         def lanes_of(row: int, first: int) -> Value:
             left = min(SIDE, valid - first) if groups.group == 4 else valid
@@ -152,3 +163,28 @@ def _quads(f: Function, rows: Sequence[Value]) -> Value:
     bytes_ = f.bitcast(turned, VectorType(4 * SIDE, I8))
     bytes_ = f.shuffle(bytes_, bytes_, [lane // 16 * 16 + 4 * (lane % 4) + lane % 16 // 4 for lane in range(4 * SIDE)])
     return f.bitcast(bytes_, VectorType(SIDE, I32))
+
+
+def _quads_of_lines(f: Function, rows: Sequence[Value]) -> list[Value]:
+    """The lanes of four vectors of 64 bytes in turn, 16 at a time: bytes become pairs and pairs become quads within
+    quarters, of which 4 x 4 are transposed. 16 shuffles, where `_quads` of each quarter takes 20 and loads pieces."""
+
+    def pairs(a: Value, b: Value, half: int) -> Value:
+        """Numbers of two vectors in turn, of one half of each quarter."""
+        lanes = a.type.lanes
+        quarter = lanes // 4
+        order = [part * quarter + half * quarter // 2 + lane for part in range(4) for lane in range(quarter // 2)]
+        return f.shuffle(a, b, [place + lanes * of for place in order for of in range(2)])
+
+    def quads(low: Value, high: Value, half: int) -> Value:
+        of = VectorType(2 * SIDE, I16)
+        return f.bitcast(pairs(f.bitcast(low, of), f.bitcast(high, of), half), VectorType(SIDE, I32))
+
+    def quarters(a: Value, b: Value, first: int) -> Value:
+        """Quarters of two vectors: one of them and the next but one."""
+        return f.shuffle(a, b, [4 * place + lane for place in range(first, 8, 2) for lane in range(4)])
+
+    a, b, c, d = rows
+    both = [quads(pairs(a, b, half), pairs(c, d, half), part) for half in range(2) for part in range(2)]
+    ends = [quarters(low, high, first) for low, high in (both[:2], both[2:]) for first in range(2)]
+    return [quarters(ends[first], ends[2 + first], part) for part in range(2) for first in range(2)]

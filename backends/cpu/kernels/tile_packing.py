@@ -12,10 +12,8 @@ from stablehlo_py.backends.cpu.kernels.panel_groups import PanelGroups, columns_
 from stablehlo_py.backends.cpu.kernels.tiling import each_panel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.weight_tiles import PANEL, SIDE
-from stablehlo_py.codegen.builder import I32, I64, Function, Index, Value, VectorType
+from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value, VectorType
 from stablehlo_py.dialect.symint import IntLike
-
-READ = 16  # rows of B that are read at once: what fetches ahead for the L2 cache follows no more
 
 
 class TilePacking:
@@ -28,6 +26,8 @@ class TilePacking:
         self.scalar = self.operand.element.storage if self.rounds else product.unit.scalar
         self.along = int(getattr(product.inner, side))
         self.panel_step, self.step, self.row_step = product.room_steps(side)
+        if side == "b" and product.streams_b:
+            self.panel_step = product.region_pitch
         axis = product.contraction.m if side == "a" else product.contraction.n
         self.across = int(getattr(axis, side))
 
@@ -76,14 +76,18 @@ class TilePacking:
 
         def all_tiles(start: Value, end: Value, depth: int) -> None:
             whole, rest = divmod(size, width)
-            groups = READ // unit.group if side == "b" and across == 1 and depth == unit.depth else SIDE
+            groups = unit.reading.rows // unit.group if side == "b" and across == 1 and depth == unit.depth else SIDE
 
             def run(number: Index) -> None:
                 at = f.gep(start, f.imul(number, groups * unit.group * self.along), self.scalar)
                 to = f.gep(end, f.imul(number, groups * SIDE), I32)
-                f.loop(0, whole, 1, lambda place: tiles(at, to, place, width, depth, groups))
+
+                def panel(place: Index, valid: int) -> None:
+                    tiles(at, to, place, valid, depth, groups)
+
+                self._each_whole(0, whole, depth, panel)
                 if rest:
-                    tiles(at, to, whole, rest, depth, groups)
+                    panel(whole, rest)
 
             f.loop(0, SIDE // groups, 1, run)
 
@@ -102,13 +106,13 @@ class TilePacking:
         read along the panels."""
         f, product, unit = self.f, self.product, self.unit
         (low, high), (first, last) = steps, panels
-        pitch, whole, rest = 2 * product.region_steps * TILE, product.n // PANEL, product.n % PANEL
+        whole, rest = product.n // PANEL, product.n % PANEL
 
         def step(number: Index) -> None:
             start = f.gep(to, f.imul(f.isub(number, low), 2 * TILE), I32)
 
             def rows(at: Value, depth: int) -> None:
-                groups = READ // unit.group if depth == unit.depth and not product.by_panel else SIDE
+                groups = unit.reading.rows // unit.group if depth == unit.depth and not product.is_near else SIDE
 
                 def run(number: Index) -> None:
                     row = f.gep(at, f.imul(number, groups * unit.group * self.along), self.scalar)
@@ -116,9 +120,10 @@ class TilePacking:
 
                     def panel(place: Index, valid: int) -> None:
                         there = f.gep(row, f.imul(place, PANEL * self.across), self.scalar)
-                        self._tiles(there, f.gep(end, f.imul(f.isub(place, first), pitch), I32), valid, depth, groups)
+                        to_panel = f.gep(end, f.imul(f.isub(place, first), self.panel_step), I32)
+                        self._tiles(there, to_panel, valid, depth, groups)
 
-                    f.loop(first, f.imin(last, whole), 1, lambda place: panel(place, PANEL))
+                    self._each_whole(first, f.imin(last, whole), depth, panel)
                     if rest:
                         f.if_(f.cmp("sgt", f.index(last), f.const(whole)), lambda: panel(whole, rest))
 
@@ -141,13 +146,30 @@ class TilePacking:
 
         each_panel(f, block, product.inner.size, self.unit.depth, begin)
 
+    def _each_whole(self, first: Index, last: Index, depth: int, body: Callable[[Index, int], None]) -> None:
+        """`body(panel, columns)` of panels that are whole, of a step with `depth` rows: of two where these are a cache
+        line of a row, and a function packs them."""
+        f, unit = self.f, self.unit
+        width, single = SIDE if self.side == "a" else PANEL, first
+        is_called = self._along_rows and self.product.shared_packing is not None and depth == unit.depth
+        if is_called and unit.reading.lines and self.scalar == I8:
+            pairs = f.idiv(f.isub(last, first), 2)
+            f.loop(0, pairs, 1, lambda number: body(f.iadd(first, f.imul(number, 2)), 2 * width))
+            single = f.iadd(first, f.imul(pairs, 2))
+        f.loop(single, last, 1, lambda place: body(place, width))
+
+    @property
+    def _along_rows(self) -> bool:
+        """Whether whole rows of B are read at once: those of a large B share few places in the L1 cache."""
+        return self.side == "b" and self.across == 1 and self.along != 1
+
     def _tiles(self, start: Value, end: Value, valid: int, depth: int, groups: int = SIDE) -> None:
         """So many groups of one step of `valid` rows or columns, of which step `depth` elements are there."""
         f = self.f
-        # Whole rows of B at once: those of a large B share few places in the L1 cache.
-        along_rows = self.side == "b" and self.across == 1 and self.along != 1
-        called = self._call(start, end, valid, min(groups, depth // self.unit.group)) if along_rows else 0
-        width = PANEL if along_rows else SIDE
+        called = self._call(start, end, valid, min(groups, depth // self.unit.group)) if self._along_rows else 0
+        if called == groups:
+            return
+        width = PANEL if self._along_rows else SIDE
         for first in range(0, valid, width):
             at = f.gep(start, first * self.across, self.scalar)
             for row, values in enumerate(
@@ -162,9 +184,10 @@ class TilePacking:
         shared, product, unit = self.product.shared_packing, self.product, self.unit
         if shared is None or not groups:
             return 0
-        function = PanelGroups(unit.group, valid, product.flips, self.rounds, unit.rounding if self.rounds else "")
+        rounding = unit.rounding if self.rounds else ""
+        function = PanelGroups(unit.group, valid, product.flips, self.rounds, rounding, unit.reading.ahead)
         shared.add(function)
-        function.call(self.f, start, self.along, end, groups)
+        function.call(self.f, start, self.along, end, groups, self.panel_step)
         return groups
 
     def _flipped(self, numbers: Value) -> Value:

@@ -107,8 +107,8 @@ class Region:
     def panel(self, panel: Index) -> Value:
         """Where step 0 of a panel would be."""
         f, product = self.f, self.product
-        place = f.isub(f.imul(f.isub(panel, self.first), product.region_steps), self.low)
-        return f.gep(self.room, f.imul(place, 2 * TILE), I32)
+        place = f.isub(f.imul(f.isub(panel, self.first), product.region_pitch), f.imul(self.low, 2 * TILE))
+        return f.gep(self.room, place, I32)
 
 
 class Panel:

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from stablehlo_py.backends.common.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.base import SharedFunction
 from stablehlo_py.backends.cpu.kernels.finished_tiles import Epilogue
 from stablehlo_py.backends.cpu.kernels.matrix_unit import (
+    Reading,
     Unit,
     UnitProduct,
     are_bytes,
@@ -50,6 +52,7 @@ USED_BY = 4  # panels that have to read a copy of A, which keeps its rows apart
 class VectorUnit(Unit):
     """The instruction for full vectors of `target`. `signs`: whether bytes of A and B are unsigned; () of bf16."""
 
+    reading: ClassVar = Reading(16, lines=False, ahead=True, near=False)  # of Zen 4: it fetches ahead for 16 rows
     target: CpuTarget
     signs: tuple[bool, ...] = ()
 

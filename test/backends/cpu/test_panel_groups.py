@@ -34,7 +34,9 @@ def product_of(m: int, n: int, k: int, element: str, after: str | None = None) -
 @pytest.mark.every(2)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("element", ELEMENTS)
-@pytest.mark.parametrize("sizes", [(80, 64, 256), (300, 75, 130), (20, 96, 517)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(80, 64, 256), (300, 75, 130), (20, 96, 517), (50, 160, 530), (128, 680, 192)], ids=str
+)
 def test_bits(sizes: tuple[int, int, int], element: str, target: CpuTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packed before and on the way, whole panels and parts, whole steps and parts."""
     emulate(monkeypatch)
@@ -45,6 +47,19 @@ def test_bits(sizes: tuple[int, int, int], element: str, target: CpuTarget, monk
     assert not own.kernel.common
     assert any(symbol.startswith("shlo_groups_") for symbol in calls.kernel.common)
     assert own.run(arrays, 1)[0].tobytes() == calls.run(arrays, 1)[0].tobytes()
+
+
+def test_bytes_of_two_panels_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By tiles, whose processors fetch ahead themselves: a cache line of each row; the last panel by itself."""
+    emulate(monkeypatch)
+    target = replace(EMULATED, shares_functions=True)
+    common = compile_kernel(product_of(128, 96, 256, "i8"), target).kernel.common
+    assert {symbol for symbol in common if symbol.startswith("shlo_groups_")} == {
+        "shlo_groups_4_64",
+        "shlo_groups_4_32",
+    }
+    assert not any("prefetch" in text for text in common.values())
+    assert "shlo_groups_2_32" in compile_kernel(product_of(128, 96, 256, "bf16"), target).kernel.common
 
 
 def test_products_share_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
