@@ -251,19 +251,21 @@ class Strip:
 
     def _epilogue(self, line: Index, places: Sequence[Affine], row: Affine) -> None:
         """That of a line, which is `row` of the result at a place of the outer axes."""
-        f, lanes = self.f, self.product.unit.lanes
+        f, epilogue, lanes = self.f, self.product.epilogue, self.product.unit.lanes
+        if epilogue.long and self.panel.valid % (2 * lanes) == 0:
+            # Of two vectors at once instructions alternate: a core meets few chains of so many operations at a time.
+            lanes *= 2
         whole, rest = divmod(self.panel.valid, lanes)
 
         def one(number: Index) -> None:
             at = f.iadd(f.imul(line, PANEL), f.imul(number, lanes))
-            value = f.load(VectorType(lanes, self.product.accumulator), self.sums(), at)
-            self.store(places, row, number, value)
+            self.store(places, row, number, f.load(VectorType(lanes, self.product.accumulator), self.sums(), at))
 
-        each_vector(f, self.product.epilogue, whole + bool(rest), whole, one)
+        each_vector(f, epilogue, whole + bool(rest), whole, one)
 
     def store(self, places: Sequence[Affine], row: Affine, number: Index, value: Value) -> None:
         """Give a vector of finished sums to the epilogue, of that number in the panel."""
-        f, panel, lanes = self.f, self.panel, self.product.unit.lanes
+        f, panel, lanes = self.f, self.panel, value.type.lanes
         left = panel.valid - number * lanes if isinstance(number, int) else lanes
         mask = f.tail_mask(left, lanes) if left < lanes else None
         column = add(f, affine_of(f.imul(number, lanes), PANEL - lanes, lanes), Affine(0, lane=1))

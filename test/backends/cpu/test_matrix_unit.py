@@ -175,6 +175,25 @@ def test_epilogues(sizes: tuple[int, int, int], target: CpuTarget) -> None:
     assert (second == first.astype(ml_dtypes.bfloat16)).all()
 
 
+@pytest.mark.parametrize("sizes", [(40, 96, 64), (100, 300, 50), (33, 70, 576)], ids=["whole", "odd", "wide"])
+def test_long_epilogues(sizes: tuple[int, int, int], target: CpuTarget) -> None:
+    """Two vectors at once, where a panel has them, with the bits of the function by itself."""
+    m, k, n = sizes
+    random = np.random.default_rng(2)
+    a, b = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) / 8 for shape in ((m, k), (k, n)))
+    case = floats("plain", a.shape, b.shape)
+    (sums,) = run_kernel(case.text((a, b)), (a, b), target)
+
+    def body(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+        numbers = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
+        return build.like("tanh", build.value("dot", build.tensor((m, n), ir.F32Type.get()), lhs, rhs, **numbers))
+
+    (ours,) = run_kernel(build_fusion("dot", types_of((a, b)), body), (a, b), target)
+    tanh = build_fusion("loop", types_of((sums,)), lambda x: build.like("tanh", x))
+    (expected,) = run_kernel(tanh, (sums,), target)
+    assert ours.tobytes() == expected.tobytes()
+
+
 def test_subnormal_numbers_are_zero(target: CpuTarget) -> None:
     a, b = np.full((16, 64), 1e-39, ml_dtypes.bfloat16), np.full((64, 16), 2.0**100, ml_dtypes.bfloat16)
     case = floats("subnormal", a.shape, b.shape)
