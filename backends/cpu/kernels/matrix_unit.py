@@ -24,8 +24,8 @@ long runs, and each chunk of a panel is packed just before its products:
         pack the panel's steps; its sums with their products
 
 With some more rows B is packed just before its products, too, but a region at a time: panels that are 512 bytes of a
-row, and as many steps as leave the region in the L2 cache. Up to 64 rows of A use a region sooner than it is read: it
-is 128 bytes of a row of B, and stays in the L1 cache. Where rows are many, a phase before packs B into tiles
+row, and as many steps as leave the region in the L2 cache. For up to 64 rows of A a region is 128 bytes of a row of B,
+and stays in the L1 cache. Where rows are many, a phase before packs B into tiles
 (tile_packing.py), unless it is a constant that lies so (weight_tiles.py). A is packed where its rows do not lie as
 tiles need them, or are few. Contracted axes are padded with zeros to whole steps, packed rows and columns with
 anything: sums of theirs are not stored. Where A is not packed, the last tiles are as high as there are rows.
